@@ -110,7 +110,6 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.controllers.ClusterConcurrency, "portalcluster-concurrency", 10, "Number of PortalClusters to reconcile at the same time.")
 	fs.IntVar(&o.controllers.ControlPlaneConcurrency, "portalcontrolplane-concurrency", 20, "Number of PortalControlPlanes to reconcile at the same time.")
 	fs.IntVar(&o.controllers.MachineConcurrency, "portalmachine-concurrency", 10, "Number of PortalMachines to reconcile at the same time.")
-	fs.IntVar(&o.controllers.ClusterCacheConcurrency, "clustercache-concurrency", 50, "Number of workload clusters to connect to at the same time.")
 }
 
 // validate returns all mistakes in the flags, by their names, before anything starts.
@@ -127,7 +126,6 @@ func (o *options) validate(arguments []string) error {
 		"portalcluster-concurrency":      o.controllers.ClusterConcurrency,
 		"portalcontrolplane-concurrency": o.controllers.ControlPlaneConcurrency,
 		"portalmachine-concurrency":      o.controllers.MachineConcurrency,
-		"clustercache-concurrency":       o.controllers.ClusterCacheConcurrency,
 	} {
 		problem(n < 1, "--%s=%d: must be at least 1", flag, n)
 	}

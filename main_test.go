@@ -51,7 +51,6 @@ func TestFlags(t *testing.T) {
 		"no worker":                  {"--portalcontrolplane-concurrency=0", []string{"--portalcontrolplane-concurrency=0: must be at least 1"}},
 		"fewer than none":            {"--portalcluster-concurrency=-3", []string{"--portalcluster-concurrency=-3: must be at least 1"}},
 		"no worker for Machines":     {"--portalmachine-concurrency=0", []string{"--portalmachine-concurrency=0"}},
-		"no connections":             {"--clustercache-concurrency=0", []string{"--clustercache-concurrency=0"}},
 		"a third of the account":     {"--account-share=0.333 --max-open-mutations=1", nil},
 		"all of the account":         {"--account-share=1", nil},
 		"none of the account":        {"--account-share=0", []string{"--account-share=0: must be more than 0 and at most 1"}},

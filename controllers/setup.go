@@ -52,7 +52,7 @@ type Options struct {
 	AccountShare     float64
 	MaxOpenMutations int
 	// How many objects are reconciled at the same time.
-	ClusterConcurrency, ControlPlaneConcurrency, MachineConcurrency, ClusterCacheConcurrency int
+	ClusterConcurrency, ControlPlaneConcurrency, MachineConcurrency int
 }
 
 // ClientOptions make the manager's client read Secrets live: the manager watches their metadata only. Package secretcache keeps those in use.
@@ -70,11 +70,6 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	hosts, err := cloud.NewHosts(options.PortalHosts...)
 	if err != nil {
 		return fmt.Errorf("set up the portal hosts: %w", err)
-	}
-	connections := &connections{}
-	workloads, err := connections.setup(ctx, mgr, options, hosts)
-	if err != nil {
-		return err
 	}
 	wakeups, answers := wakeup.New(), outcome.NewAnswers()
 	secrets := secretcache.New(mgr.GetCache(), mgr.GetClient()) // which reads Secrets live
@@ -99,12 +94,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return fmt.Errorf("set up the PortalCluster controller: %w", err)
 	}
 	controlPlane := &portalcontrolplane.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Secrets: secrets, Identities: identities, ClusterCache: workloads,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Secrets: secrets, Identities: identities, Workloads: newWorkloads(mgr, hosts),
 		WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(), Answers: answers,
-		Reconnect:   connections.reconnect,
-		Oversized:   connections.gateway.Oversized,
-		ClockBehind: connections.gateway.ClockBehind,
-		Recorder:    outcome.Recorder{EventRecorder: mgr.GetEventRecorder("portalcontrolplane"), Log: mgr.GetLogger()},
+		Recorder: outcome.Recorder{EventRecorder: mgr.GetEventRecorder("portalcontrolplane"), Log: mgr.GetLogger()},
 	}
 	if err := mgr.Add(&coreversion.Check{Reader: mgr.GetAPIReader(), Report: metrics.ReportCore}); err != nil {
 		return err

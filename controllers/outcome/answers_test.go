@@ -3,6 +3,7 @@
 package outcome
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,17 +14,17 @@ import (
 // TestAnswers: an answer counts for all who ask the same, for some time. A problem is never remembered.
 func TestAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		answers, asked := NewAnswers(), 0
+		answers := NewAnswers()
+		var asked atomic.Int32
 		mine, other := &cloud.Client{}, &cloud.Client{}
-		expect := func(portal *cloud.Client, what string, o Outcome, want int) {
+		expect := func(portal *cloud.Client, what string, o Outcome, want int32) {
 			t.Helper()
-			_, got := Ask(answers, Question{portal, what}, time.Minute, func() (int, Outcome) {
-				asked++
-				time.Sleep(time.Second)
-				return asked, o
+			_, got := Ask(answers, Question{portal, what}, time.Minute, func() (int32, Outcome) {
+				defer time.Sleep(time.Second)
+				return asked.Add(1), o
 			})
-			if asked != want || got.Kind != o.Kind {
-				t.Errorf("%s was asked %d times, want %d: %+v", what, asked, want, got)
+			if times := asked.Load(); times != want || got.Kind != o.Kind {
+				t.Errorf("%s was asked %d times, want %d: %+v", what, times, want, got)
 			}
 		}
 		for range 20 {

@@ -5,8 +5,7 @@ package outcome
 import "time"
 
 // outageTolerance is how long a condition stays True after the thing it reports on got out of reach. A manager that starts
-// connects to all workload clusters and logs in at the portal at once, so a single answer may be late. The ClusterCache gives a
-// connection up after 50 s, and connects again 30 s after an attempt that failed.
+// connects to all workload clusters and logs in at the portal at once, so a single answer may be late.
 const outageTolerance = time.Minute
 
 // Outage remembers since when something is out of reach. The zero value is ready to use.

@@ -78,11 +78,7 @@ func (r *Reconciler) pinnedNodes(ctx context.Context, s *scope) (map[string]bool
 		return nil, nil
 	}
 	if seen.pinned == nil || s.desired.mayLose && time.Since(seen.pinnedAt) >= pinsAge {
-		workload, err := r.ClusterCache.GetUncachedClient(ctx, s.clusterKey())
-		if err != nil {
-			return nil, err
-		}
-		nodes, err := nodesWithPinnedPods(ctx, workload)
+		nodes, err := nodesWithPinnedPods(ctx, s.workload.Client())
 		if err != nil {
 			return nil, err
 		}

@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -201,10 +200,10 @@ func (p *pods) run(nodes ...string) {
 func TestPinnedNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		workload := newPods(t)
-		r := &Reconciler{ClusterCache: clustercache.NewFakeClusterCache(workload, prod)}
+		r := &Reconciler{}
 		s := passed(func(s *scope) {
 			s.cluster.Namespace, s.cluster.Name, s.desired.autoscaled = prod.Namespace, prod.Name, true
-			s.desired.mayLose = true
+			s.desired.mayLose, s.workload = true, &connection{client: workload}
 			s.controlPlane.Namespace, s.controlPlane.Name = prod.Namespace, prod.Name
 		})
 		look := func(moment string, looks int, want map[string]bool) {

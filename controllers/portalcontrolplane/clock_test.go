@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
@@ -23,7 +22,7 @@ func TestClockOfWorkloadCluster(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, 2, emulator.Durations{})
 				f.refuseEvictions(apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10), "db-0", "db-1")
-				f.manager.ClockBehind = func(client.ObjectKey) time.Duration { return behind }
+				f.workloads.behind = behind
 				f.scale(1)
 				var draining *corev1.Node
 				for began := time.Now(); draining == nil && time.Since(began) < 10*time.Minute; time.Sleep(5 * time.Second) {

@@ -4,44 +4,64 @@ package portalcontrolplane
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/kubeconfig"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
 
-// findAccess finds out how the API server reacts to the stored kubeconfig. The API server is asked only while the ClusterCache is
-// not connected, or if its last probe failed. If the Secret holds neither the provider's kubeconfig nor a user's, no server is
-// asked.
-func (r *Reconciler) findAccess(ctx context.Context, s *scope, stored storedKubeconfig) {
+// Workloads are the connections to workload clusters, by the control plane (package workload).
+type Workloads interface {
+	// Ensure returns the connection with the kubeconfig, which is a new one if the kubeconfig is.
+	Ensure(controlPlane client.ObjectKey, kubeconfig []byte) Workload
+	Drop(controlPlane client.ObjectKey)
+	// Source wakes the control planes whose workload cluster has changed.
+	Source() source.Source
+}
+
+// Workload is the connection to one workload cluster.
+type Workload interface {
+	lister // of the Nodes that a watch keeps
+	// Client reads and writes past these Nodes.
+	Client() client.Client
+	Access() workload.Access
+	Version(question string) string
+	ClockBehind() time.Duration
+}
+
+const (
+	// accessExpired: like unauthorized or unreachable, and the credentials have expired.
+	accessExpired workload.Access = "expired"
+	// accessChanged: the Secret does not hold the kubeconfig that the provider stored last. The API server is not asked.
+	accessChanged workload.Access = "changed"
+)
+
+// connect finds out how the API server reacts to the stored kubeconfig. If the Secret holds neither the provider's kubeconfig nor a
+// user's, no server is asked.
+func (r *Reconciler) connect(s *scope, stored storedKubeconfig) {
 	if !stored.writtenByProvider(s.record) && !kubeconfig.UserManaged(stored.Secret) {
 		s.access = accessChanged
 		return
 	}
-	last := &r.memory(s).probed
-	health := r.ClusterCache.GetHealthCheckingState(ctx, s.clusterKey())
-	_, err := r.ClusterCache.GetClient(ctx, s.clusterKey())
-	if err == nil && health.ConsecutiveFailures == 0 {
-		*last = probed{}
+	s.workload = r.Workloads.Ensure(client.ObjectKeyFromObject(s.controlPlane), stored.content())
+	s.access = s.workload.Access()
+	if !s.access.Failing() || s.access == workload.Unusable {
 		return
 	}
-	s.access, s.accessSince = last.ask(ctx, stored.content(), r.Identities.Hosts)
-	// On its own, the ClusterCache gives a connection up after 5 failed probes, and makes a new one up to 30 s later.
-	if s.access == accessAnswering && time.Since(s.accessSince) >= connectTime && last.mayReconnect() {
-		r.Reconnect(s.clusterKey())
+	if config, err := kubeconfig.RESTConfig(stored.content()); err == nil {
+		if expires := expiry(config); !expires.IsZero() && time.Now().After(expires) {
+			s.access = accessExpired
+		}
 	}
 }
 
@@ -49,46 +69,42 @@ func (r *Reconciler) findAccess(ctx context.Context, s *scope, stored storedKube
 // a manager that starts has no connection yet.
 func (r *Reconciler) reconcileConnection(ctx context.Context, s *scope) outcome.Outcome {
 	connected := conditions.IsTrue(s.controlPlane, infrav1.ConnectedCondition)
-	return r.memory(s).outage.Tolerate(connected, infrav1.ConnectionDownReason, r.connect(ctx, s))
+	return r.memory(s).outage.Tolerate(connected, infrav1.ConnectionDownReason, r.readWorkload(ctx, s))
 }
 
-// connect reads Nodes and version of the workload cluster, and watches its Nodes.
-func (r *Reconciler) connect(ctx context.Context, s *scope) outcome.Outcome {
-	if !s.done(infrav1.KubeconfigReadyCondition) {
+// readWorkload reads Nodes and version of the workload cluster.
+func (r *Reconciler) readWorkload(ctx context.Context, s *scope) outcome.Outcome {
+	switch {
+	case !s.done(infrav1.KubeconfigReadyCondition):
 		return outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the kubeconfig: see condition KubeconfigReady")
-	}
-	if s.access.failing() {
+	case s.access.Failing():
 		return s.refusedAccess()
-	}
-	workload, err := r.ClusterCache.GetClient(ctx, s.clusterKey())
-	switch {
-	case s.access != accessWorking || errors.Is(err, clustercache.ErrClusterNotConnected):
+	case s.access == workload.Connecting:
 		return s.connecting()
-	case err != nil:
-		return outcome.Fail(err)
 	}
-	err = r.watchNodes(ctx, s)
-	switch {
-	case errors.Is(err, clustercache.ErrClusterNotConnected): // not any more
+	if s.serverVersion = s.workload.Version(s.versionKey()); s.serverVersion == "" {
 		return s.connecting()
-	case err != nil:
-		return outcome.Fail(fmt.Errorf("watch Nodes: %w", err))
 	}
-	if o := r.findVersion(ctx, s); !o.IsDone() {
+	if o := s.readCachedNodes(ctx); !o.IsDone() {
 		return o
 	}
-	if o := r.readCachedNodes(ctx, s, workload); !o.IsDone() {
-		return o
-	}
-	s.workload = workload
 	return outcome.DoneBecause(infrav1.ReadyReason, "")
 }
 
-// connectTime is how long the ClusterCache may take to connect before it is made to connect again. Connecting takes milliseconds,
-// and an event wakes the control plane.
+// versionKey names the portal cluster and the upgrade that was the last operation, because its start and its end change the version. No
+// other operation does.
+func (s *scope) versionKey() string {
+	question := string(s.controlPlane.UID) + " " + s.controlPlane.Spec.ClusterID
+	if s.last.Is(operation.Upgrade) {
+		question += fmt.Sprint(" ", s.last.ID, s.last.Result)
+	}
+	return question
+}
+
+// connectTime is how long connecting may take. An answer of the API server wakes the control plane before.
 const connectTime = 5 * time.Second
 
-// connecting is the outcome while the ClusterCache connects to an API server that answers.
+// connecting is the outcome until the API server has answered.
 func (s *scope) connecting() outcome.Outcome {
 	return outcome.WaitFor(connectTime, infrav1.ConnectionDownReason, "connecting to the API server at %s", s.endpoint())
 }
@@ -107,10 +123,10 @@ func (s *scope) refusedAccess() outcome.Outcome {
 	switch {
 	case s.userManaged != "":
 		return s.refusedUserManaged()
-	case s.access == accessUnauthorized:
+	case s.access == workload.Unauthorized:
 		return outcome.WaitFor(connectionRetry, infrav1.KubeconfigRefusedReason, "the API server at %s refuses the credentials of the stored "+
 			"kubeconfig, and the portal returns no others. If this lasts, ask the portal's support for new credentials", s.endpoint())
-	case s.access == accessUntrusted:
+	case s.access == workload.Untrusted:
 		return outcome.WaitFor(connectionRetry, infrav1.KubeconfigRefusedReason, "the certificate of the API server at %s does not match the stored "+
 			"kubeconfig, and the portal returns no other. If this lasts, ask the portal's support", s.endpoint())
 	}
@@ -118,24 +134,6 @@ func (s *scope) refusedAccess() outcome.Outcome {
 }
 
 func (s *scope) endpoint() string { return s.controlPlane.Spec.ControlPlaneEndpoint.String() }
-
-type nodePredicate = predicate.TypedPredicate[client.Object]
-
-// nodeChanged admits only those changes of a Node that a plan depends on, not its heartbeats. spec.workerNodeSelector may use any
-// label, and labels change rarely.
-var nodeChanged nodePredicate = predicate.Funcs{
-	UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*corev1.Node)
-		after, ok2 := e.ObjectNew.(*corev1.Node)
-		if !ok || !ok2 {
-			return false
-		}
-		return before.Spec.ProviderID != after.Spec.ProviderID || before.Spec.Unschedulable != after.Spec.Unschedulable ||
-			!slices.Equal(keptTaints(before), keptTaints(after)) ||
-			!maps.Equal(before.Labels, after.Labels) || !maps.Equal(annotationsOf(before), annotationsOf(after)) ||
-			before.Status.NodeInfo.KubeletVersion != after.Status.NodeInfo.KubeletVersion || !maps.Equal(conditionsOf(before), conditionsOf(after))
-	},
-}
 
 // annotationsOf returns the annotations of the Node that a plan depends on.
 func annotationsOf(n *corev1.Node) map[string]string {
@@ -147,15 +145,6 @@ func annotationsOf(n *corev1.Node) map[string]string {
 		if value, found := n.Annotations[key]; found {
 			all[key] = value
 		}
-	}
-	return all
-}
-
-// conditionsOf returns the status of each condition of the Node, without its heartbeat.
-func conditionsOf(n *corev1.Node) map[corev1.NodeConditionType]corev1.ConditionStatus {
-	all := map[corev1.NodeConditionType]corev1.ConditionStatus{}
-	for _, c := range n.Status.Conditions {
-		all[c.Type] = c.Status
 	}
 	return all
 }

@@ -83,10 +83,17 @@ func (r *Reconciler) restoreNodes(ctx context.Context, s *scope, machines []clus
 	if s.cluster == nil || !s.owns() || s.deletionPolicy() != infrav1.DeletionPolicyRetain || operationOn(s.op) == claims.RemovingNodes {
 		return nil
 	}
-	workload, err := r.ClusterCache.GetUncachedClient(ctx, s.clusterKey())
-	if err != nil {
-		return nil //nolint:nilerr // not connected
+	if s.workload == nil {
+		stored, err := r.readKubeconfig(ctx, s)
+		if err != nil {
+			return err
+		}
+		r.connect(s, stored)
 	}
+	if s.workload == nil || s.access.Failing() {
+		return nil
+	}
+	workload := s.workload.Client()
 	nodes, _, err := listNodes(ctx, workload)
 	for i := 0; i < len(nodes) && err == nil; i++ {
 		n := &nodes[i]

@@ -13,8 +13,8 @@
 //	operation.go    polls the operation in flight (package operation). No new one starts before it has ended, and the steps below
 //	                decide from the Nodes that they read after its end
 //	kubeconfig.go   keeps the kubeconfig Secret, and the endpoint in spec (endpoint.go). The kubeconfig is renewed before it expires
-//	                (credentials.go) and when the API server does not accept it (access.go)
-//	connection.go   connects to the API server, and reads its version and its worker Nodes (recognize.go)
+//	                (credentials.go) and when the API server does not accept it
+//	connection.go   connects to the API server (package workload), and reads its version and its worker Nodes (recognize.go)
 //	version.go      upgrades the portal cluster to spec.version. If the portal sets providerIDs, core first pauses the MachinePool
 //	                (poolpause.go)
 //	workers.go      binds Machines to Nodes (package claims decides, moves.go writes), and scales the portal cluster to the sum of the

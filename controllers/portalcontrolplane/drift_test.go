@@ -4,12 +4,12 @@ package portalcontrolplane
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -251,13 +251,13 @@ func TestForgetDeletedCluster(t *testing.T) {
 	d := newDrifting(t, "1", "2")
 	d.pass()
 	d.desired.autoscaled = true
-	d.manager.ClusterCache = clustercache.NewFakeClusterCache(newPods(t), client.ObjectKeyFromObject(d.cluster))
+	known := &connections{}
+	d.manager.Workloads, d.scope.workload = known, &connection{client: newPods(t)}
 	if _, err := d.manager.pinnedNodes(t.Context(), d.scope); err != nil {
 		t.Fatal(err)
 	}
-	d.manager.memory(d.scope).probed.ask(t.Context(), []byte(newAPIServer(t, 401).kubeconfig("token: "+canary)), nil)
 	seen := d.manager.memory(d.scope)
-	if seen.drift == "" || seen.pinned == nil || seen.probed.at.IsZero() {
+	if seen.drift == "" || seen.pinned == nil {
 		t.Fatalf("nothing is remembered of a cluster that is not being deleted: %+v", seen)
 	}
 	if err := d.manager.Client.Delete(t.Context(), d.controlPlane); err != nil {
@@ -268,5 +268,8 @@ func TestForgetDeletedCluster(t *testing.T) {
 	}
 	if left := d.manager.memory(d.scope); !reflect.DeepEqual(left, &memory{}) {
 		t.Errorf("this is remembered: %+v", left)
+	}
+	if !slices.Equal(known.dropped, []client.ObjectKey{prod}) {
+		t.Errorf("connections that end: %v", known.dropped)
 	}
 }

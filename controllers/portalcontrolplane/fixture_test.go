@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -42,19 +41,18 @@ var prod = client.ObjectKey{Namespace: "default", Name: "prod"}
 // fixture is a management cluster with one Cluster whose portal cluster runs, and the portal. Managers come and go. Time is virtual.
 type fixture struct {
 	*testing.T
-	portal   *emulator.Portal
-	id       string // of the portal cluster
-	nodes    *nodes
-	store    client.Client
-	recorder *events.FakeRecorder
-	cloud    *cloud.Client
-	manager  *Reconciler
-	crash    func(*infrav1.PortalControlPlane) bool // whether the manager ends instead of a write
-	ended    int                                    // managers
-	// reconnects counts how often a new connection was asked for.
-	reconnects int
-	connected  bool                          // the manager asks the API server for its version, as in a real pass
-	limits     *infrav1.PortalIdentityLimits // of the identity
+	portal    *emulator.Portal
+	id        string // of the portal cluster
+	nodes     *nodes
+	store     client.Client
+	recorder  *events.FakeRecorder
+	cloud     *cloud.Client
+	manager   *Reconciler
+	crash     func(*infrav1.PortalControlPlane) bool // whether the manager ends instead of a write
+	ended     int                                    // managers
+	workloads *connections
+	connected bool                          // the manager reads the version and the Nodes itself, as in a real pass
+	limits    *infrav1.PortalIdentityLimits // of the identity
 }
 
 // nodes are the Nodes of the workload cluster, as the portal makes them.
@@ -222,10 +220,10 @@ func (f *fixture) patch(ctx context.Context, c client.WithWatch, obj client.Obje
 // restart starts a manager with an empty memory.
 func (f *fixture) restart() {
 	secrets := secretcache.New(f.store, f.store)
+	f.workloads = &connections{connection: connection{client: f.nodes.Client}}
 	f.manager = &Reconciler{
 		Identities: &identity.Resolver{Client: f.store, Live: f.store}, Answers: outcome.NewAnswers(),
-		Client: f.store, Live: f.store, Secrets: secrets, Recorder: f.recorder, ClusterCache: clustercache.NewFakeClusterCache(f.nodes.Client, prod),
-		Reconnect: func(client.ObjectKey) { f.reconnects++ },
+		Client: f.store, Live: f.store, Secrets: secrets, Recorder: f.recorder, Workloads: f.workloads,
 	}
 }
 
@@ -288,7 +286,7 @@ func (f *fixture) read(s *scope) outcome.Outcome {
 func (f *fixture) scope() *scope {
 	f.Helper()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}
-	s := &scope{controlPlane: f.controlPlane(), cluster: cluster, workload: f.nodes.Client, outcomes: map[string]outcome.Outcome{}, drains: map[string]string{}}
+	s := &scope{controlPlane: f.controlPlane(), cluster: cluster, workload: &f.workloads.connection, outcomes: map[string]outcome.Outcome{}, drains: map[string]string{}}
 	s.identity = identity.Identity{Portal: f.cloud, Version: "1", Shared: "team", Limits: f.limits}
 	if err := s.loadOperation(); err != nil {
 		f.Fatal(err)

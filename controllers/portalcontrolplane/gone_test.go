@@ -13,6 +13,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
 
 const notFound = "RESOURCE_NOT_FOUND"
@@ -33,11 +34,10 @@ func (f *fixture) reason(condition string) string {
 // TestGone: a lost connection shows that the cluster is gone. That is reported once, no other condition waits for anything, and
 // the portal is asked at long intervals.
 func TestGone(t *testing.T) {
-	now := newAPIServer(t, 503).kubeconfig("token: " + canary)
+	now := newAPIServer(t, workload.Unreachable).kubeconfig("token: " + canary)
 	withFixture(t, &now, func(f *fixture) {
 		f.connect()
 		f.vanish()
-		f.disconnect()
 		for range 5 {
 			f.connect()
 		}
@@ -71,11 +71,10 @@ func TestGone(t *testing.T) {
 
 // TestGoneByMistake: if the portal finds the cluster again, everything recovers without a person.
 func TestGoneByMistake(t *testing.T) {
-	now := newAPIServer(t, 503).kubeconfig("token: " + canary)
+	now := newAPIServer(t, workload.Unreachable).kubeconfig("token: " + canary)
 	withFixture(t, &now, func(f *fixture) {
 		f.connect()
 		f.strike(emulator.Fault{ID: "lost", Path: "/kubernetes-clusters/*/config", Code: notFound})
-		f.disconnect()
 		f.connect()
 		if got := f.reason(infrav1.ProvisionedCondition); got != infrav1.PortalClusterGoneReason {
 			t.Fatal(got)
@@ -99,12 +98,11 @@ func TestGoneByMistake(t *testing.T) {
 // TestNotGoneDuringARestart: a load balancer answers 404 to the kubeconfig's GET while the portal restarts. The cluster is not
 // reported as gone, and no advice to delete the Cluster is shown.
 func TestNotGoneDuringARestart(t *testing.T) {
-	now := newAPIServer(t, 503).kubeconfig("token: " + canary)
+	now := newAPIServer(t, workload.Unreachable).kubeconfig("token: " + canary)
 	withFixture(t, &now, func(f *fixture) {
 		f.connect()
 		before := f.fetches()
 		f.strike(emulator.Fault{Path: "/kubernetes-clusters/*/config", Status: 404, Body: emulator.BodyHTML})
-		f.disconnect()
 		for range 180 {
 			f.connect()
 			if got := f.reason(infrav1.ProvisionedCondition); got != infrav1.ReadyReason {
@@ -120,7 +118,7 @@ func TestNotGoneDuringARestart(t *testing.T) {
 
 // TestGoneUnderAnotherUser: a cluster that another portal user does not see may exist.
 func TestGoneUnderAnotherUser(t *testing.T) {
-	now := newAPIServer(t, 503).kubeconfig("token: " + canary)
+	now := newAPIServer(t, workload.Unreachable).kubeconfig("token: " + canary)
 	withFixture(t, &now, func(f *fixture) {
 		f.connect()
 		f.change(func(cp *infrav1.PortalControlPlane) {
@@ -132,7 +130,6 @@ func TestGoneUnderAnotherUser(t *testing.T) {
 			operation.PutRecord(cp, record)
 		})
 		f.vanish()
-		f.disconnect()
 		s := f.connect()
 		if o := s.outcomes[infrav1.ProvisionedCondition]; o.Reason != infrav1.AccountChangedReason || !strings.Contains(o.Message, "somebody-else") {
 			t.Errorf("%+v", o)
@@ -183,13 +180,12 @@ func (f *fixture) join(n int) {
 
 // TestAdoptsAnother: the record of the old cluster does not apply to the one whose id a person sets.
 func TestAdoptsAnother(t *testing.T) {
-	now := newAPIServer(t, 503).kubeconfig("token: " + canary)
+	now := newAPIServer(t, workload.Unreachable).kubeconfig("token: " + canary)
 	withFixture(t, &now, func(f *fixture) {
 		f.connect()
 		f.furnishAnother()
 		other := f.portal.Clusters()[1].ID
 		f.vanish()
-		f.disconnect()
 		f.connect()
 		last := operation.New(operation.Scale, "2")
 		last.Result = operation.Succeeded

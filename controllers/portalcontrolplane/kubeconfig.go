@@ -22,6 +22,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
 
 const (
@@ -103,7 +104,7 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 	if stored.missing || !s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() {
 		return r.fetchKubeconfig(ctx, s, stored, whyMissing)
 	}
-	r.findAccess(ctx, s, stored)
+	r.connect(s, stored)
 	why, again := s.whyFetch(stored)
 	if why == "" {
 		return outcome.DoneBecause(infrav1.ReadyReason, "").In(again)
@@ -112,7 +113,7 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 	switch {
 	case !s.done(infrav1.ProvisionedCondition):
 		return outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the portal cluster: see condition Provisioned")
-	case s.access == accessExpired || s.access == accessUnusable || s.access == accessChanged:
+	case s.access == accessExpired || s.access == workload.Unusable || s.access == accessChanged:
 		return s.unusableKubeconfig(o)
 	}
 	return outcome.DoneBecause(infrav1.ReadyReason, "").In(o.RequeueAfter) // the old one may still do
@@ -139,14 +140,14 @@ func (s *scope) kubeconfigSecret() client.ObjectKey {
 // whyFetch returns the reason to fetch the kubeconfig now, or "" and the time until it has to be renewed.
 func (s *scope) whyFetch(stored storedKubeconfig) (why string, again time.Duration) {
 	switch {
-	case s.access.failing():
+	case s.access.Failing():
 		return string(s.access), 0
 	case s.last.Is(operation.Upgrade) && !s.last.InFlight() && s.last.Result != operation.Refused && stored.Annotations[fetchedAfterAnnotation] != s.last.ID:
 		return whyUpgrade, 0
 	}
 	config, err := kubeconfig.RESTConfig(stored.content())
 	if err != nil {
-		return string(accessUnusable), 0
+		return string(workload.Unusable), 0
 	}
 	again, due := renewIn(expiry(config), stored.fetched(), time.Now())
 	if due {
@@ -160,7 +161,7 @@ func (s *scope) unusableKubeconfig(fetch outcome.Outcome) outcome.Outcome {
 	reason, state := infrav1.KubeconfigRefusedReason, "the credentials in the stored kubeconfig have expired"
 	advice := ", and the portal returns no newer ones. Ask the portal's support for new credentials"
 	switch s.access {
-	case accessUnusable:
+	case workload.Unusable:
 		reason, state = infrav1.KubeconfigInvalidReason, "the content of the kubeconfig Secret is not an allowed kubeconfig"
 	case accessChanged:
 		reason, state = infrav1.KubeconfigInvalidReason, "the kubeconfig Secret was changed by someone else, so it is not used"
@@ -226,10 +227,8 @@ func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored store
 		case same && why != whyMissing:
 			return outcome.WaitFor(0, infrav1.ReadyReason, "") // asked again ever more slowly
 		}
-		if !stored.missing {
-			s.access, s.accessSince = accessRenewed, time.Now()
-			r.Reconnect(s.clusterKey())
-		}
+		s.workload = r.Workloads.Ensure(client.ObjectKeyFromObject(s.controlPlane), config)
+		s.access = workload.Connecting
 		return outcome.DoneBecause(infrav1.ReadyReason, "")
 	})
 }

@@ -18,7 +18,6 @@ type memory struct {
 	driftSince time.Time      // since when the set has been the same
 	pinned     map[string]bool
 	pinnedAt   time.Time
-	probed     probed       // of its API server
 	other      otherManager // of its Nodes
 }
 

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -57,8 +56,8 @@ func TestMovesOnNodes(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			workload := newWorkload(t, test.node, test.between)
 			key := client.ObjectKey{Namespace: "default", Name: "prod"}
-			r := &Reconciler{ClusterCache: clustercache.NewFakeClusterCache(workload, key)}
-			s := &scope{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}
+			r := &Reconciler{}
+			s := &scope{workload: &connection{client: workload}, cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}
 			err := r.carryOut(t.Context(), s, test.move)
 			if lookAgain := apierrors.IsConflict(err) || apierrors.IsNotFound(err); lookAgain != test.lookAgain || err != nil && !lookAgain {
 				t.Errorf("error %v, want to look again: %t", err, test.lookAgain)

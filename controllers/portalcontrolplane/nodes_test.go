@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -152,7 +151,7 @@ func newDraining(t *testing.T, timeout int32, n *corev1.Node, left ...int) *drai
 	d := &draining{T: t, timeout: timeout, left: left}
 	d.workload = fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(n, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}).
 		WithInterceptorFuncs(interceptor.Funcs{List: d.list}).Build()
-	d.manager = &Reconciler{Client: d.workload, ClusterCache: clustercache.NewFakeClusterCache(d.workload, prod)}
+	d.manager = &Reconciler{Client: d.workload}
 	return d
 }
 
@@ -180,7 +179,7 @@ func (d *draining) list(ctx context.Context, c client.WithWatch, list client.Obj
 }
 
 func (d *draining) scope() *scope {
-	s := &scope{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}, drains: map[string]string{}}
+	s := &scope{workload: &connection{client: d.workload}, cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}, drains: map[string]string{}}
 	s.desired.sets = []clusterv1.MachineSet{{ObjectMeta: metav1.ObjectMeta{Name: "workers-1"}}}
 	s.desired.sets[0].Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = ptr.To(d.timeout)
 	return s

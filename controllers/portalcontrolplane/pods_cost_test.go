@@ -8,28 +8,24 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/capportal/cluster-api-provider-portal/cloud"
-	"github.com/capportal/cluster-api-provider-portal/controllers/gateway"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
 
 // BenchmarkPinnedPods measures what a look at the Pods of an autoscaled cluster costs the manager: 100 Pods whose metadata has 3 kB
-// each, through the gateway. 300 clusters are looked at 30 times a second. The API server is in the same process. Its CPU time, and
+// each, through a connection. 300 clusters are looked at 30 times a second. The API server is in the same process. Its CPU time, and
 // that of a plain client, is measured first and subtracted.
 func BenchmarkPinnedPods(b *testing.B) {
 	body, err := json.Marshal(podList(100))
@@ -44,7 +40,7 @@ func BenchmarkPinnedPods(b *testing.B) {
 		sent.Add(int64(n))
 	}))
 	b.Cleanup(server.Close)
-	workload := throughGateway(b, server)
+	pods := newWorkloadClient(b, server)
 	const times = 200
 	alone := cpuTime(b, func() {
 		for range times {
@@ -60,7 +56,7 @@ func BenchmarkPinnedPods(b *testing.B) {
 	sent.Store(0)
 	took := cpuTime(b, func() {
 		for b.Loop() {
-			if _, err := nodesWithPinnedPods(b.Context(), workload); err != nil {
+			if _, err := nodesWithPinnedPods(b.Context(), pods); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -74,40 +70,14 @@ func BenchmarkPinnedPods(b *testing.B) {
 	b.ReportMetric(30*took.Seconds(), "cores-of-300")
 }
 
-// throughGateway returns a client that reaches the API server as the ClusterCache's do.
-func throughGateway(b *testing.B, server *httptest.Server) client.Client {
+// newWorkloadClient returns a client that reaches the API server as those of connections do.
+func newWorkloadClient(b *testing.B, server *httptest.Server) client.Client {
 	b.Helper()
 	authority := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	stored := kubeconfigFor(fmt.Sprintf("server: '%s', certificate-authority-data: %s", server.URL, authority), "token: t")
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name + "-kubeconfig"}, Data: map[string][]byte{"value": []byte(stored)}}
-	hosts, err := cloud.NewHosts("127.0.0.1")
-	if err != nil {
-		b.Fatal(err)
-	}
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		b.Fatal(err)
-	}
-	g, err := gateway.New(fake.NewClientBuilder().WithScheme(scheme).WithObjects(secret).Build(), hosts)
-	if err != nil {
-		b.Fatal(err)
-	}
-	go func() { _ = g.Start(b.Context()) }()
-	if err := g.Get(b.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
-		b.Fatal(err)
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
-	if err != nil {
-		b.Fatal(err)
-	}
-	config.QPS = -1
-	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
-	workload, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return workload
+	c := &workload.Connections{Dial: func(*url.URL) workload.DialFunc { return new(net.Dialer).DialContext }, Trim: TrimNode}
+	b.Cleanup(func() { c.Drop(prod) })
+	return c.Ensure(prod, []byte(stored)).Client()
 }
 
 // podList is the metadata of Pods as a client sees it that asks for no more.

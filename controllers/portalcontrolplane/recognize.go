@@ -34,8 +34,13 @@ func tainted(n *corev1.Node, key string) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }
 
+// lister lists Nodes: those that a watch keeps, or those of the API server.
+type lister interface {
+	List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error
+}
+
 // listNodes lists the Nodes without a mark of control nodes, and those with one.
-func listNodes(ctx context.Context, workload client.Reader) (unmarked, control []corev1.Node, err error) {
+func listNodes(ctx context.Context, workload lister) (unmarked, control []corev1.Node, err error) {
 	list := &corev1.NodeList{}
 	if err := workload.List(ctx, list); err != nil {
 		return nil, nil, err
@@ -53,7 +58,7 @@ func listNodes(ctx context.Context, workload client.Reader) (unmarked, control [
 
 // readWorkers reads the worker Nodes into the scope: those without a mark that the selector, if set, selects. It keeps the
 // providerIDs of the other Nodes.
-func (s *scope) readWorkers(ctx context.Context, workload client.Reader) error {
+func (s *scope) readWorkers(ctx context.Context, workload lister) error {
 	unmarked, control, err := listNodes(ctx, workload)
 	if err != nil {
 		return err
@@ -83,9 +88,7 @@ func (s *scope) readWorkers(ctx context.Context, workload client.Reader) error {
 
 // planRecognized makes the plan. It is done if the plan can be trusted.
 func (r *Reconciler) planRecognized(ctx context.Context, s *scope) outcome.Outcome {
-	if r.ClockBehind != nil {
-		s.clockBehind = r.ClockBehind(s.clusterKey())
-	}
+	s.clockBehind = s.workload.ClockBehind()
 	if err := r.makePlan(ctx, s); err != nil {
 		return outcome.Fail(err)
 	}

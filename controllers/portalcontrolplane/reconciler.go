@@ -4,12 +4,10 @@ package portalcontrolplane
 
 import (
 	"context"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -47,23 +45,16 @@ type Reconciler struct {
 	Live             client.Reader // past the cache
 	Secrets          *secretcache.Cache
 	Identities       *identity.Resolver
-	ClusterCache     clustercache.ClusterCache
+	Workloads        Workloads
 	Recorder         events.EventRecorder
 	WatchFilterValue string
-	// Reconnect drops the connection to a workload cluster, if there is one, and makes a new one with the stored kubeconfig.
-	Reconnect func(cluster client.ObjectKey)
-	// Oversized reports whether the API server's list of Nodes was refused for its size (package gateway).
-	Oversized func(cluster client.ObjectKey) bool
-	// ClockBehind returns how far the clock of the API server is behind the manager's (package gateway).
-	ClockBehind func(cluster client.ObjectKey) time.Duration
 	// Answers of portals that count for several portal clusters.
 	Answers *outcome.Answers
 	// Woken is the source of the objects for which the limiter has a token.
 	Woken source.Source
 
-	controller     capicontroller.Controller
-	serverVersions versionLookups
-	memories       outcome.Memories[memory]
+	controller capicontroller.Controller
+	memories   outcome.Memories[memory]
 }
 
 // step is one part of a pass. Its outcome becomes the condition.
@@ -90,7 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	ctx = cloud.WithFlow(ctx, req.String()) // as in scope.flow
 	controlPlane := &infrav1.PortalControlPlane{}
 	if err := r.Client.Get(ctx, req.NamespacedName, controlPlane); err != nil {
-		r.serverVersions.forget(req.NamespacedName)
+		r.Workloads.Drop(req.NamespacedName)
 		r.memories.Drop(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -19,6 +18,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/kubeconfig"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
 
 // connect runs the steps up to the connection.
@@ -26,8 +26,8 @@ func (f *fixture) connect() *scope {
 	f.Helper()
 	s := f.scope()
 	for _, step := range f.manager.steps()[:4] {
-		if step.condition == infrav1.ConnectedCondition && s.access == accessWorking {
-			break // a ClusterCache that is connected needs an API server
+		if step.condition == infrav1.ConnectedCondition && s.access == workload.Working {
+			break // the Nodes are not read
 		}
 		s.outcomes[step.condition] = step.run(f.Context(), s)
 		if o := s.outcomes[step.condition]; o.Kind == outcome.Failed {
@@ -40,9 +40,6 @@ func (f *fixture) connect() *scope {
 	}
 	return s
 }
-
-// disconnect makes the ClusterCache lose its connection, also for later managers.
-func (f *fixture) disconnect() { f.manager.ClusterCache = clustercache.NewFakeEmptyClusterCache() }
 
 // stored is the kubeconfig in the Secret.
 func (f *fixture) stored() string {
@@ -80,22 +77,18 @@ func withFixture(t *testing.T, content *string, test func(f *fixture)) {
 // TestFetchesWhatNoLongerWorks: when the stored kubeconfig does not work any more, another one is fetched at once, stored, and
 // used.
 func TestFetchesWhatNoLongerWorks(t *testing.T) {
-	closed := newAPIServer(t, 200)
-	closed.Close()
-	stranger, _ := clientPair(t, time.Now().Add(time.Hour))
 	tests := map[string]struct {
 		old    string
 		reason string // if the portal has no other kubeconfig
 		of     string
 		says   string
 	}{
-		"refused": {newAPIServer(t, 401).kubeconfig("token: old"), infrav1.KubeconfigRefusedReason, infrav1.ConnectedCondition, "refuses the credentials"},
-		"silent":  {closed.kubeconfig("token: old"), infrav1.ConnectionDownReason, infrav1.ConnectedCondition, "does not answer"},
-		"untrusted": {kubeconfigFor("server: '"+newAPIServer(t, 200).URL+"', certificate-authority-data: "+base64.StdEncoding.EncodeToString(stranger), "token: old"),
-			infrav1.KubeconfigRefusedReason, infrav1.ConnectedCondition, "the certificate of the API server"},
-		"expired": {newAPIServer(t, 401).kubeconfig("token: " + newJWT(`{"exp":1000}`)), infrav1.KubeconfigRefusedReason, infrav1.KubeconfigReadyCondition, "have expired"},
+		"refused":   {newAPIServer(t, workload.Unauthorized).kubeconfig("token: old"), infrav1.KubeconfigRefusedReason, infrav1.ConnectedCondition, "refuses the credentials"},
+		"silent":    {newAPIServer(t, workload.Unreachable).kubeconfig("token: old"), infrav1.ConnectionDownReason, infrav1.ConnectedCondition, "does not answer"},
+		"untrusted": {newAPIServer(t, workload.Untrusted).kubeconfig("token: old"), infrav1.KubeconfigRefusedReason, infrav1.ConnectedCondition, "the certificate of the API server"},
+		"expired":   {newAPIServer(t, workload.Unauthorized).kubeconfig("token: " + newJWT(`{"exp":1000}`)), infrav1.KubeconfigRefusedReason, infrav1.KubeconfigReadyCondition, "have expired"},
 	}
-	works := newAPIServer(t, 200).kubeconfig("token: new")
+	works := newAPIServer(t, workload.Working).kubeconfig("token: new")
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			now := test.old
@@ -103,7 +96,6 @@ func TestFetchesWhatNoLongerWorks(t *testing.T) {
 				if o := f.connect().outcomes[infrav1.KubeconfigReadyCondition]; !o.IsDone() {
 					t.Fatalf("%+v", o)
 				}
-				f.disconnect()
 				s := f.connect()
 				if o := s.outcomes[test.of]; o.IsDone() || o.Reason != test.reason || !strings.Contains(o.Message, test.says) || strings.Contains(o.Message, canary) {
 					t.Errorf("without another kubeconfig: %+v", o)
@@ -113,9 +105,9 @@ func TestFetchesWhatNoLongerWorks(t *testing.T) {
 				}
 				now = works
 				time.Sleep(37 * time.Second) // the backoff after the first fetch without a result, with its jitter
-				before := f.reconnects
+				before := f.workloads.opened
 				s = f.connect()
-				if !f.storedIs(works) || f.reconnects != before+1 || !s.done(infrav1.KubeconfigReadyCondition) {
+				if !f.storedIs(works) || f.workloads.opened != before+1 || !s.done(infrav1.KubeconfigReadyCondition) {
 					t.Errorf("the new kubeconfig is not stored and used: %+v", s.outcomes)
 				}
 				if got := f.fetches(); got != 3 {
@@ -129,11 +121,10 @@ func TestFetchesWhatNoLongerWorks(t *testing.T) {
 // TestFetchesSlowlyInVain: a portal that has no other kubeconfig is asked at growing intervals, for every event and every answer
 // of the API server.
 func TestFetchesSlowlyInVain(t *testing.T) {
-	server := newAPIServer(t, 401)
+	server := newAPIServer(t, workload.Unauthorized)
 	now := server.kubeconfig("token: old")
 	withFixture(t, &now, func(f *fixture) {
 		f.connect()
-		f.disconnect()
 		for range 600 {
 			f.connect()
 			time.Sleep(2 * time.Second)
@@ -143,7 +134,7 @@ func TestFetchesSlowlyInVain(t *testing.T) {
 			t.Errorf("%d fetches in 20 minutes, want at 0, 30, 90, 210, 450 and 930 s, or a little later", refused)
 		}
 		for i := range 300 { // it flaps between two answers
-			server.status.Store([]int32{401, 503}[i/5%2])
+			server.access.Store([]workload.Access{workload.Unauthorized, workload.Unreachable}[i/5%2])
 			f.connect()
 			time.Sleep(2 * time.Second)
 		}
@@ -176,8 +167,8 @@ func TestFetchesBeforeExpiry(t *testing.T) {
 		issue()
 		time.Sleep(2 * time.Minute)
 		f.connect()
-		if f.fetches() != 2 || !f.storedIs(now) || f.reconnects != 1 {
-			t.Errorf("%d fetches and %d connections when it is time", f.fetches(), f.reconnects)
+		if f.fetches() != 2 || !f.storedIs(now) || f.workloads.opened != 2 {
+			t.Errorf("%d fetches and %d connections when it is time", f.fetches(), f.workloads.opened)
 		}
 		time.Sleep(2*time.Hour + time.Minute) // the portal issues no other one
 		for range 720 {
@@ -256,8 +247,8 @@ func TestRequestsOfScales(t *testing.T) {
 				if scales < 48 || !refused && scales > 48 {
 					t.Errorf("%d scales were asked for, want 48, and a refused one again", scales)
 				}
-				if asked["/kubernetes-clusters/{cluster_id}/config"] != 0 || f.stored() != before || f.reconnects != 0 {
-					t.Errorf("the kubeconfig was fetched for a scale: %v, and %d new connections", asked, f.reconnects)
+				if asked["/kubernetes-clusters/{cluster_id}/config"] != 0 || f.stored() != before || f.workloads.opened != 1 {
+					t.Errorf("the kubeconfig was fetched for a scale: %v, and %d connections", asked, f.workloads.opened)
 				}
 			})
 		})
@@ -287,23 +278,20 @@ func TestRefusedUpgradeFetchesNothing(t *testing.T) {
 	}
 }
 
-// TestConnecting checks how often a new connection to an API server that answers is made. The ClusterCache gets time to connect
-// first. Without it, each pass would drop the connection that the one before had just started.
+// TestConnecting: while a connection begins, no other one is made, and no other kubeconfig is fetched.
 func TestConnecting(t *testing.T) {
-	now := newAPIServer(t, 200).kubeconfig("token: " + canary)
+	now := newAPIServer(t, workload.Connecting).kubeconfig("token: " + canary)
 	withFixture(t, &now, func(f *fixture) {
 		f.connect()
-		f.disconnect()
-		s := f.connect()
-		if o := s.outcomes[infrav1.ConnectedCondition]; o.Reason != infrav1.ConnectionDownReason || f.reconnects != 0 || f.fetches() != 1 {
-			t.Errorf("%+v, %d connections, %d fetches", o, f.reconnects, f.fetches())
-		}
 		for range 60 {
+			s := f.connect()
+			if o := s.outcomes[infrav1.ConnectedCondition]; o.Reason != infrav1.ConnectionDownReason || o.RequeueAfter != connectTime {
+				t.Fatalf("%+v", o)
+			}
 			time.Sleep(time.Second)
-			f.connect()
 		}
-		if f.reconnects != 4 { // after 5, 20, 35 and 50 seconds
-			t.Errorf("%d connections within a minute", f.reconnects)
+		if f.workloads.opened != 1 || f.fetches() != 1 {
+			t.Errorf("%d connections, %d fetches", f.workloads.opened, f.fetches())
 		}
 	})
 }

@@ -15,13 +15,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
 
 // TestRetainInAScaleDown deletes a Cluster or its control plane with Retain while nodes wait for their removal: the provider has drained two of
@@ -86,17 +86,15 @@ func TestRetainInAScaleDown(t *testing.T) {
 	}
 }
 
-func disconnected(f *fixture, _ *scope) {
-	f.manager.ClusterCache = clustercache.NewFakeClusterCache(f.nodes.Client, client.ObjectKey{Name: "another"})
-}
+func disconnected(_ *fixture, s *scope) { s.access = workload.Unreachable }
 
-func refusing(f *fixture, _ *scope) {
-	workload, _ := f.nodes.Client.(client.WithWatch)
-	f.manager.ClusterCache = clustercache.NewFakeClusterCache(interceptor.NewClient(workload, interceptor.Funcs{
+func refusing(f *fixture, s *scope) {
+	nodes, _ := f.nodes.Client.(client.WithWatch)
+	s.workload = &connection{client: interceptor.NewClient(nodes, interceptor.Funcs{
 		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 			return apierrors.NewForbidden(corev1.Resource("nodes"), "w", errors.New("a policy"))
 		},
-	}), prod)
+	})}
 }
 
 // amidScaleDown makes the portal refuse a scale from 4 to 2 workers. It returns the names of the nodes that the provider has drained, of the node

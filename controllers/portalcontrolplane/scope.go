@@ -21,6 +21,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
 
 // scope is one pass over one PortalControlPlane: the objects it has read, and the outcomes of its steps.
@@ -37,14 +38,14 @@ type scope struct {
 	last   *operation.Operation // op, else the last one that has ended, or nil
 	record *operation.Record
 
-	// access is how the API server reacts to the stored kubeconfig, accessSince the time since which it does.
-	access      access
-	accessSince time.Time
+	// access is how the API server reacts to the stored kubeconfig.
+	access workload.Access
 	// userManaged is the name of the kubeconfig Secret if it is user-managed.
 	userManaged string
 
+	workload Workload // the connection to the workload cluster, or nil
+
 	// Of the workload cluster, once connected.
-	workload      client.Client
 	serverVersion string // version of the API server
 	nodes         []corev1.Node
 	otherIDs      []string    // providerIDs of Nodes that are not workers

@@ -5,11 +5,9 @@ package portalcontrolplane
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
 	"sigs.k8s.io/cluster-api/util/secret"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -22,9 +20,6 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 )
-
-// probeFailed wakes a control plane as soon as one of the ClusterCache's probes, which run every 10 s, has failed.
-const probeFailed = clustercache.WatchForProbeFailure(10 * time.Second)
 
 // SetupWithManager adds the reconciler to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) (err error) {
@@ -53,8 +48,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.PortalMachine{}, member).
 		Watches(&infrav1.PortalMachineTemplate{}, handler.EnqueueRequestsFromMapFunc(r.fromTemplate), templateChanged).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.fromSecret)).
-		WatchesRawSource(r.ClusterCache.GetClusterSource("portalcontrolplane", r.fromCluster, probeFailed)).
-		WatchesRawSource(r.serverVersions.source()).
+		WatchesRawSource(r.Workloads.Source()).
 		WatchesRawSource(r.Woken)
 	if r.Identities.Namespace != "" {
 		builder = builder.Watches(&infrav1.PortalClusterIdentity{}, handler.EnqueueRequestsFromMapFunc(r.fromIdentity), predicate.GenerationChangedPredicate{})
@@ -141,18 +135,4 @@ func (r *Reconciler) fromKubeconfig(ctx context.Context, obj client.Object) []re
 		return nil
 	}
 	return r.fromCluster(ctx, cluster)
-}
-
-// watchNodes wakes the control plane when the Nodes of its workload cluster change.
-func (r *Reconciler) watchNodes(ctx context.Context, s *scope) error {
-	key := client.ObjectKeyFromObject(s.controlPlane)
-	return r.ClusterCache.Watch(ctx, s.clusterKey(), clustercache.NewWatcher(clustercache.WatcherOptions{
-		Name:    "portalcontrolplane-watchNodes",
-		Watcher: r.controller,
-		Kind:    &corev1.Node{},
-		EventHandler: handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-			return []reconcile.Request{{NamespacedName: key}}
-		}),
-		Predicates: []nodePredicate{nodeChanged},
-	}))
 }

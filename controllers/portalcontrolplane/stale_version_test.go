@@ -3,46 +3,34 @@
 package portalcontrolplane
 
 import (
-	"context"
-	"io"
-	"net/http"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// apiServers is a ClusterCache whose API server reports the version. The answer does not change before the upgrade has ended.
-type apiServers struct {
-	clustercache.ClusterCache
-	f *fixture
+// staleVersion answers as the API server did in the pass before, unless that pass put another question. The answer does not change before
+// the upgrade has ended.
+type staleVersion struct {
+	f                 *fixture
+	question, version string
 }
 
-// GetRESTConfig implements clustercache.ClusterCache.
-func (a apiServers) GetRESTConfig(context.Context, client.ObjectKey) (*rest.Config, error) {
-	return &rest.Config{Host: "https://api.example", Transport: a}, nil
-}
-
-// RoundTrip implements http.RoundTripper.
-func (a apiServers) RoundTrip(r *http.Request) (*http.Response, error) {
-	version := before
-	if a.f.portal.Clusters()[0].State != emulator.ClusterUpgrading {
-		a.f.nodes.mu.Lock()
-		defer a.f.nodes.mu.Unlock()
-		version = a.f.nodes.version
+func (v *staleVersion) answer(question string) (last string) {
+	if v.question == question {
+		last = v.version
 	}
-	return &http.Response{
-		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
-		Body: io.NopCloser(strings.NewReader(`{"gitVersion": "` + version + `"}`)),
-	}, nil
+	v.question, v.version = question, before
+	if v.f.portal.Clusters()[0].State != emulator.ClusterUpgrading {
+		v.f.nodes.mu.Lock()
+		defer v.f.nodes.mu.Unlock()
+		v.version = v.f.nodes.version
+	}
+	return last
 }
 
 // TestUpgradeIsSentOnce upgrades a cluster with passes at different intervals. In every pass the API server's answer is as old as
@@ -54,7 +42,7 @@ func TestUpgradeIsSentOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, 2, emulator.Durations{Upgrade: time.Minute})
 				f.connected = true
-				f.manager.ClusterCache = apiServers{clustercache.NewFakeClusterCache(f.nodes.Client, prod, "portalcontrolplane-watchNodes"), f}
+				f.workloads.version = (&staleVersion{f: f}).answer
 				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
 				var s *scope
 				for start := time.Now(); time.Since(start) < 5*time.Minute; time.Sleep(every) {

@@ -4,23 +4,22 @@ package portalcontrolplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/gateway"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
 
 const (
 	// maxWorkers is how many workers the portal is asked for at most: ten times the number that it allows by default. Clusters with
-	// more can be scaled down, because the gateway reads more Nodes.
+	// more can be scaled down, because more Nodes are read.
 	maxWorkers = 500
 	// maxNode is how many bytes of a Node are kept. It is enough for hundreds of labels.
 	maxNode = 16 << 10
@@ -30,22 +29,9 @@ const (
 	nodesTimeout = 2 * time.Second
 )
 
-// NodeCache makes the ClusterCache keep only those parts of a Node that this package reads. Before a Node is changed, it is read
-// past the cache, so no write is based on a trimmed Node. Options by object would make a second cache for each cluster.
-func NodeCache() clustercache.CacheOptions {
-	return clustercache.CacheOptions{DefaultTransform: trim}
-}
-
-func trim(obj any) (any, error) {
-	if n, ok := obj.(*corev1.Node); ok {
-		return trimNode(n), nil
-	}
-	return obj, nil
-}
-
-// trimNode returns the parts of a Node that this package reads. If the Node is still too large, only the mark of a control node
-// is kept.
-func trimNode(n *corev1.Node) *corev1.Node {
+// TrimNode returns the parts of a Node that this package reads. If the Node is still too large, only the mark of a control node
+// is kept. Before a Node is changed, it is read from the API server, so no write is based on a trimmed Node.
+func TrimNode(n *corev1.Node) *corev1.Node {
 	trimmed := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, CreationTimestamp: n.CreationTimestamp,
@@ -89,21 +75,17 @@ func keptConditions(n *corev1.Node) (kept []corev1.NodeCondition) {
 	return kept
 }
 
-// readCachedNodes reads the worker Nodes from the cache. It is not done if the cache has no list yet, or has more Nodes than the
-// gateway reads.
-func (r *Reconciler) readCachedNodes(ctx context.Context, s *scope, workload client.Reader) outcome.Outcome {
+// readCachedNodes reads the worker Nodes that the watch keeps. It is not done if no list has arrived, or if there are more Nodes than
+// are read.
+func (s *scope) readCachedNodes(ctx context.Context) outcome.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
-	err := s.readWorkers(ctx, workload)
-	all := s.unmarked + s.controlNodes
+	err := s.readWorkers(ctx, s.workload)
 	switch {
-	case err != nil && r.Oversized != nil && r.Oversized(s.clusterKey()), all > gateway.MaxObjects:
-		if err == nil { // the watch has added them. A list that long is refused
-			r.Reconnect(s.clusterKey())
-		}
+	case errors.Is(err, workload.ErrOversized):
 		return outcome.StallFor(connectionRetry, infrav1.TooManyNodesReason, "the API server at %s returns more than %d Nodes, or more than %d MiB, so "+
 			"the workers stay as they are. Delete the Nodes that have no machine, or remove workers at the portal", s.endpoint(),
-			gateway.MaxObjects, gateway.MaxNodeList>>20)
+			workload.MaxObjects, workload.MaxNodeList>>20)
 	case err != nil && ctx.Err() != nil:
 		return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not return its Nodes. The provider tries again", s.endpoint())
 	case err != nil:

@@ -3,6 +3,7 @@
 package portalcontrolplane
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -18,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/gateway"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
 
 func fullNode() *corev1.Node {
@@ -49,11 +51,11 @@ func fullNode() *corev1.Node {
 // TestTrimmedNodeReadsTheSame: a trimmed Node has everything that a plan, the selector, an event and the recorded capacity read.
 func TestTrimmedNodeReadsTheSame(t *testing.T) {
 	full := fullNode()
-	trimmed := trimNode(fullNode())
+	trimmed := TrimNode(fullNode())
 	read := func(n *corev1.Node) map[string]any {
 		s := &scope{nodes: []corev1.Node{*n}, checks: healthChecks{nodes: []clusterv1.UnhealthyNodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}}}
 		return map[string]any{
-			"view": s.nodeViews(), "labels": n.Labels, "control": isControlNode(*n), "annotations": annotationsOf(n), "conditions": conditionsOf(n),
+			"view": s.nodeViews(), "labels": n.Labels, "control": isControlNode(*n), "annotations": annotationsOf(n),
 			"capacity": n.Status.Capacity, "version": n.Status.NodeInfo.KubeletVersion, "arch": n.Status.NodeInfo.Architecture,
 			"system": n.Status.NodeInfo.OperatingSystem, "version of the object": n.ResourceVersion,
 		}
@@ -70,26 +72,39 @@ func TestTrimmedNodeReadsTheSame(t *testing.T) {
 }
 
 // TestReadsMoreThanItAsksFor: the Nodes of a cluster that has more workers than the portal is asked for are read, so that it can be
-// scaled down, up to what the gateway reads.
+// scaled down, up to what a connection reads.
 func TestReadsMoreThanItAsksFor(t *testing.T) {
-	for count, want := range map[int]string{maxWorkers + 1: "", gateway.MaxObjects: "", gateway.MaxObjects + 1: infrav1.TooManyNodesReason} {
+	for count, want := range map[int]string{maxWorkers + 1: "", workload.MaxObjects: "", workload.MaxObjects + 1: infrav1.TooManyNodesReason} {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
 			all := &corev1.NodeList{Items: make([]corev1.Node, count)}
 			for i := range all.Items {
 				all.Items[i].Name = fmt.Sprint("w-", i)
 			}
-			workload, reconnects := fake.NewClientBuilder().WithScheme(newScheme(t)).WithLists(all).Build(), 0
-			r := &Reconciler{Reconnect: func(client.ObjectKey) { reconnects++ }}
-			s := passed(func(*scope) {})
-			o := r.readCachedNodes(t.Context(), s, workload)
-			if o.Reason != want || o.IsDone() != (want == "") || (reconnects > 0) != (want != "") {
-				t.Errorf("%d connections: %+v", reconnects, o)
+			s := passed(func(s *scope) {
+				s.workload = crowd{&connection{client: fake.NewClientBuilder().WithScheme(newScheme(t)).WithLists(all).Build()}}
+			})
+			o := s.readCachedNodes(t.Context())
+			if o.Reason != want || o.IsDone() != (want == "") {
+				t.Errorf("%+v", o)
 			}
 			if want == "" && len(s.nodes) != count {
 				t.Errorf("%d of %d Nodes were read", len(s.nodes), count)
 			}
 		})
 	}
+}
+
+// crowd refuses as many Nodes as a connection does.
+type crowd struct{ *connection }
+
+func (c crowd) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if err := c.connection.List(ctx, list, opts...); err != nil {
+		return err
+	}
+	if meta.LenList(list) > workload.MaxObjects {
+		return workload.ErrOversized
+	}
+	return nil
 }
 
 // TestTrimmedNodeIsSmall: a Node stays small, even if its owner adds a lot to it. A control node stays one.
@@ -114,7 +129,7 @@ func TestTrimmedNodeIsSmall(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			n := fullNode()
 			grow(n)
-			trimmed := trimNode(n)
+			trimmed := TrimNode(n)
 			if trimmed.Size() > maxNode || len(trimmed.Status.Conditions) > maxConditions {
 				t.Errorf("%d bytes, %d conditions", trimmed.Size(), len(trimmed.Status.Conditions))
 			}

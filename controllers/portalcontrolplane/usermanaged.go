@@ -40,8 +40,8 @@ func (r *Reconciler) useUserManaged(ctx context.Context, s *scope, stored stored
 	if o := r.recordCluster(ctx, s, endpoint, s.record.KubeconfigDigest); !o.IsDone() {
 		return o
 	}
-	r.findAccess(ctx, s, stored)
-	if s.access.failing() {
+	r.connect(s, stored)
+	if s.access.Failing() {
 		r.askKubeconfig(ctx, s, whyUserManaged, func([]byte) outcome.Outcome {
 			return outcome.WaitFor(0, infrav1.ReadyReason, "") // asked again ever more slowly
 		})

@@ -3,7 +3,6 @@
 package portalcontrolplane
 
 import (
-	"encoding/base64"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,6 +17,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
 
 // secret is the kubeconfig Secret.
@@ -76,19 +76,18 @@ func (f *fixture) adopt() {
 // TestSecretMadeBeforehand: a kubeconfig Secret that the provider did not write is left alone, and its server is not asked. Both
 // ways out work. It does not help if the user also sets the portal cluster and its endpoint.
 func TestSecretMadeBeforehand(t *testing.T) {
-	server := newAPIServer(t, 200)
-	theirs, portals := server.kubeconfig("token: theirs"), newAPIServer(t, 200).kubeconfig("token: "+canary)
+	server := newAPIServer(t, workload.Working)
+	theirs, portals := server.kubeconfig("token: theirs"), newAPIServer(t, workload.Working).kubeconfig("token: "+canary)
 	held := func(f *fixture) {
 		f.Helper()
 		f.adopt()
 		f.makeSecret(theirs)
-		f.disconnect()
 		s := f.connect()
 		o := s.outcomes[infrav1.KubeconfigReadyCondition]
 		if o.Kind != outcome.Stalled || o.Reason != infrav1.SecretTakenReason || !strings.Contains(o.Message, infrav1.UserManagedAnnotation) {
 			t.Errorf("%+v", o)
 		}
-		if s.access != accessWorking || f.stored() != theirs || server.hits.Load() > 0 || len(f.secret().OwnerReferences) > 0 {
+		if s.access != workload.Working || f.stored() != theirs || server.hits.Load() > 0 || len(f.secret().OwnerReferences) > 0 {
 			t.Errorf("the Secret is used or changed: %+v, %d requests", s.outcomes, server.hits.Load())
 		}
 	}
@@ -107,7 +106,7 @@ func TestSecretMadeBeforehand(t *testing.T) {
 		withFixture(t, &portals, func(f *fixture) {
 			held(f)
 			f.edit(mark)
-			if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.access != accessAnswering || f.stored() != theirs {
+			if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.access != workload.Working || server.hits.Load() == 0 || f.stored() != theirs {
 				t.Errorf("%+v", s.outcomes)
 			}
 			if f.fetches() != 1 || f.controlPlane().Spec.ControlPlaneEndpoint.Host != "192.0.2.66" {
@@ -119,17 +118,14 @@ func TestSecretMadeBeforehand(t *testing.T) {
 
 // TestUserManaged: the user's kubeconfig is never replaced, even if it stops working, and conditions report what to do.
 func TestUserManaged(t *testing.T) {
-	closed := newAPIServer(t, 200)
-	closed.Close()
-	portals := newAPIServer(t, 200).kubeconfig("token: " + canary)
-	works := newAPIServer(t, 200)
-	stranger, _ := clientPair(t, time.Now().Add(time.Hour))
+	portals := newAPIServer(t, workload.Working).kubeconfig("token: " + canary)
+	works := newAPIServer(t, workload.Working)
 	tests := map[string]struct{ theirs, of, reason string }{
 		"it works":                {works.kubeconfig("token: theirs"), infrav1.KubeconfigReadyCondition, infrav1.ReadyReason},
-		"it is refused":           {newAPIServer(t, 401).kubeconfig("token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
-		"nothing answers":         {closed.kubeconfig("token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
-		"another certificate":     {kubeconfigFor("server: '"+works.URL+"', certificate-authority-data: "+base64.StdEncoding.EncodeToString(stranger), "token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
-		"it has expired":          {newAPIServer(t, 401).kubeconfig("token: " + newJWT(`{"exp":1000}`)), infrav1.KubeconfigReadyCondition, infrav1.KubeconfigRefusedReason},
+		"it is refused":           {newAPIServer(t, workload.Unauthorized).kubeconfig("token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
+		"nothing answers":         {newAPIServer(t, workload.Unreachable).kubeconfig("token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
+		"another certificate":     {newAPIServer(t, workload.Untrusted).kubeconfig("token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
+		"it has expired":          {newAPIServer(t, workload.Unauthorized).kubeconfig("token: " + newJWT(`{"exp":1000}`)), infrav1.KubeconfigReadyCondition, infrav1.KubeconfigRefusedReason},
 		"it names a token's file": {works.kubeconfig("tokenFile: /etc/hostname"), infrav1.KubeconfigReadyCondition, infrav1.KubeconfigInvalidReason},
 		"it is damaged":           {"{", infrav1.KubeconfigReadyCondition, infrav1.KubeconfigInvalidReason},
 	}
@@ -139,7 +135,6 @@ func TestUserManaged(t *testing.T) {
 				f.connect()
 				f.edit(write(test.theirs))
 				f.edit(mark)
-				f.disconnect()
 				var s *scope
 				for range 120 {
 					s = f.connect()
@@ -166,15 +161,12 @@ func TestUserManaged(t *testing.T) {
 // TestUserManagedOfGoneCluster: the provider notices that a portal cluster is gone, although the kubeconfig does not come from
 // the portal.
 func TestUserManagedOfGoneCluster(t *testing.T) {
-	closed := newAPIServer(t, 200)
-	closed.Close()
-	theirs, portals := closed.kubeconfig("token: theirs"), newAPIServer(t, 200).kubeconfig("token: "+canary)
+	theirs, portals := newAPIServer(t, workload.Unreachable).kubeconfig("token: theirs"), newAPIServer(t, workload.Working).kubeconfig("token: "+canary)
 	withFixture(t, &portals, func(f *fixture) {
 		f.connect()
 		f.edit(write(theirs))
 		f.edit(mark)
 		f.vanish()
-		f.disconnect()
 		f.connect()
 		if got := f.reason(infrav1.ProvisionedCondition); got != infrav1.PortalClusterGoneReason {
 			t.Errorf("Provisioned is %s", got)
@@ -185,8 +177,8 @@ func TestUserManagedOfGoneCluster(t *testing.T) {
 // TestChangedSecret: a Secret that the provider wrote is replaced when its content has changed, and its server is not asked. So
 // is one from an older backup, and one of an earlier version of the provider, whose records have no digest.
 func TestChangedSecret(t *testing.T) {
-	theirs := newAPIServer(t, 200)
-	portals := newAPIServer(t, 200).kubeconfig("token: " + canary)
+	theirs := newAPIServer(t, workload.Working)
+	portals := newAPIServer(t, workload.Working).kubeconfig("token: " + canary)
 	tests := map[string]func(f *fixture){
 		"edited":                 func(f *fixture) { f.edit(write(theirs.kubeconfig("token: theirs"))) },
 		"damaged":                func(f *fixture) { f.edit(write("{")) },
@@ -202,14 +194,12 @@ func TestChangedSecret(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			withFixture(t, &portals, func(f *fixture) {
 				f.connect()
-				f.disconnect()
 				change(f)
-				before := f.reconnects
-				if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.access != accessRenewed || !f.storedIs(portals) {
+				if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.access != workload.Connecting || !f.storedIs(portals) {
 					t.Errorf("%+v", s.outcomes)
 				}
-				if f.reconnects != before+1 || f.fetches() != 2 || theirs.hits.Load() > 0 {
-					t.Errorf("%d connections, %d fetches, %d requests to another server", f.reconnects-before, f.fetches(), theirs.hits.Load())
+				if f.workloads.kubeconfig != f.stored() || f.fetches() != 2 || theirs.hits.Load() > 0 {
+					t.Errorf("%d fetches, %d connections to another server, the newest with %q", f.fetches(), theirs.hits.Load(), f.workloads.kubeconfig)
 				}
 			})
 		})
@@ -231,12 +221,11 @@ func (f *fixture) forgetDigest() {
 // TestChangedSecretWithoutPortal: as long as the portal returns no other one, the changed kubeconfig is not used, and a condition
 // reports why.
 func TestChangedSecretWithoutPortal(t *testing.T) {
-	theirs := newAPIServer(t, 200)
-	portals := newAPIServer(t, 200).kubeconfig("token: " + canary)
+	theirs := newAPIServer(t, workload.Working)
+	portals := newAPIServer(t, workload.Working).kubeconfig("token: " + canary)
 	withFixture(t, &portals, func(f *fixture) {
 		f.connect()
 		f.edit(write(theirs.kubeconfig("token: theirs")))
-		f.disconnect()
 		s := f.scope()
 		s.outcomes[infrav1.ProvisionedCondition] = outcome.Outcome{}
 		s.infrastructure = outcome.WaitFor(0, infrav1.PortalUnavailableReason, "the portal is away")
@@ -265,7 +254,6 @@ func TestCrashBeforeTheSecret(t *testing.T) {
 				t.Fatalf("%+v", o)
 			}
 			f.restart()
-			f.disconnect()
 			if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || !f.storedIs(portals) {
 				t.Errorf("first %t: %+v", first, s.outcomes)
 			}

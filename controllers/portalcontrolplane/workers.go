@@ -84,18 +84,14 @@ func (r *Reconciler) makePlan(ctx context.Context, s *scope) error {
 	if len(s.plan.Moves) == 0 && !s.plan.Scale {
 		return nil
 	}
-	workload, err := r.ClusterCache.GetUncachedClient(ctx, s.clusterKey())
-	if err != nil {
-		return err
-	}
 	live, err := readMembers(ctx, r.Live, s.cluster)
 	if err != nil {
 		return err
 	}
-	return r.planFrom(ctx, s, live, r.Live, workload)
+	return r.planFrom(ctx, s, live, r.Live, s.workload.Client())
 }
 
-func (r *Reconciler) planFrom(ctx context.Context, s *scope, from members, reader client.Reader, workload client.Reader) (err error) {
+func (r *Reconciler) planFrom(ctx context.Context, s *scope, from members, reader client.Reader, workload lister) (err error) {
 	s.desired = s.desiredBy(from)
 	claimed := &infrav1.PortalMachineList{}
 	if err := reader.List(ctx, claimed, client.InNamespace(s.cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {

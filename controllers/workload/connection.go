@@ -113,12 +113,28 @@ func (c *Connections) open(key client.ObjectKey, content []byte) *Connection {
 // Client reads and writes at the API server, past the Nodes that are kept.
 func (c *Connection) Client() client.Client { return c.client }
 
-// Nodes lists the Nodes that are kept.
-func (c *Connection) Nodes(ctx context.Context, list *corev1.NodeList) error {
+// ErrOversized means that the API server has more Nodes than are read.
+var ErrOversized = errors.New("the list of Nodes is too large")
+
+// List lists the Nodes that are kept. It waits for the first list until ctx ends.
+func (c *Connection) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	c.mu.Lock()
 	kept := c.nodes
 	c.mu.Unlock()
-	return kept.List(ctx, list)
+	err := kept.List(ctx, list, opts...)
+	switch {
+	case err != nil && c.transport.oversized.Load():
+		return ErrOversized
+	case err == nil && kept.oversized(): // the watch has added them. A list that long is refused
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if kept == c.nodes && c.unwatch != nil {
+			c.stopWatch()
+			c.watch()
+		}
+		return ErrOversized
+	}
+	return err
 }
 
 // Access returns how the API server reacts to the kubeconfig.
@@ -144,9 +160,6 @@ func (c *Connection) Version(question string) string {
 	}
 	return c.version
 }
-
-// Oversized reports whether the last list or watch of the Nodes was refused for its size.
-func (c *Connection) Oversized() bool { return c.transport.oversized.Load() }
 
 // ClockBehind returns how far the clock of the API server is behind the manager's, to a second.
 func (c *Connection) ClockBehind() time.Duration { return time.Duration(c.transport.behind.Load()) }
@@ -213,7 +226,7 @@ func (c *Connection) watch() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.unwatch = cancel
-	reflector := cache.NewReflectorWithOptions(c.lister, &corev1.Node{}, c.nodes, cache.ReflectorOptions{Name: "workload-nodes"})
+	reflector := cache.NewReflectorWithOptions(c.lister, &corev1.Node{}, c.nodes, cache.ReflectorOptions{Name: "Nodes", Logger: &c.log})
 	go reflector.RunWithContext(ctx)
 }
 

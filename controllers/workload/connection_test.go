@@ -4,6 +4,7 @@ package workload
 
 import (
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -187,7 +188,7 @@ func (c *connected) event(kind, node string) {
 func (c *connected) kept() []corev1.Node {
 	c.Helper()
 	all := &corev1.NodeList{}
-	if err := c.Nodes(c.Context(), all); err != nil {
+	if err := c.Connection.List(c.Context(), all); err != nil {
 		c.Error(err)
 	}
 	return all.Items
@@ -324,6 +325,25 @@ func TestEnsure(t *testing.T) {
 		synctest.Wait()
 		if renewed.Access() != Working || c.asked.Load() != asked+1 {
 			t.Errorf("%q, %d probes of one connection", renewed.Access(), c.asked.Load()-asked)
+		}
+	})
+}
+
+// TestCrowd: Nodes that a watch adds beyond what a list may hold are not read, and are not kept.
+func TestCrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newConnected(t)
+		defer c.end()
+		synctest.Wait()
+		for i := range MaxObjects {
+			c.event("ADDED", fmt.Sprintf(`"name":"m-%d"`, i))
+		}
+		synctest.Wait()
+		if err := c.Connection.List(t.Context(), &corev1.NodeList{}); !errors.Is(err, ErrOversized) {
+			t.Errorf("%d Nodes: %v", MaxObjects+1, err)
+		}
+		if kept := c.kept(); len(kept) != 1 || c.lists.Load() != 2 {
+			t.Errorf("%d Nodes are kept after %d lists", len(kept), c.lists.Load())
 		}
 	})
 }

@@ -19,10 +19,14 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
+
+// client-go's handler of a reflector's errors sleeps by a clock outside of the bubbles.
+func init() { utilruntime.ErrorHandlers = nil }
 
 const answeredVersion = `{"gitVersion":"v1.35.6"}`
 

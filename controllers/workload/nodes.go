@@ -33,7 +33,7 @@ func newNodes(trim func(*corev1.Node) *corev1.Node, changed func()) *nodes {
 func (n *nodes) List(ctx context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	into, ok := list.(*corev1.NodeList)
 	if !ok {
-		return fmt.Errorf("the Nodes are kept, and no %T", list)
+		return fmt.Errorf("only Nodes are kept, not %T", list)
 	}
 	select {
 	case <-n.listed:
@@ -46,6 +46,13 @@ func (n *nodes) List(ctx context.Context, list client.ObjectList, _ ...client.Li
 		into.Items = append(into.Items, *node.DeepCopy())
 	}
 	return nil
+}
+
+// oversized reports whether there are more Nodes than a list may hold.
+func (n *nodes) oversized() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.byName) > MaxObjects
 }
 
 // Add implements cache.ReflectorStore.

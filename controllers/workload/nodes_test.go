@@ -74,7 +74,7 @@ func (f *fixture) nodes(patience time.Duration) ([]corev1.Node, error) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	all := &corev1.NodeList{}
-	err := f.connect("a").Nodes(ctx, all)
+	err := f.connect("a").List(ctx, all)
 	return all.Items, err
 }
 
@@ -98,7 +98,7 @@ func TestBusyNodes(t *testing.T) {
 			if err != nil || len(nodes) != count {
 				t.Fatalf("%d of %d Nodes, %d bytes: %v", len(nodes), count, len(body), err)
 			}
-			if f.connect("a").Oversized() {
+			if f.connect("a").transport.oversized.Load() {
 				t.Error("the list counts as too large")
 			}
 		})
@@ -182,7 +182,7 @@ func TestIdle(t *testing.T) {
 		for c.Access() != Working {
 			time.Sleep(10 * time.Millisecond)
 		}
-		if err := c.Nodes(t.Context(), &corev1.NodeList{}); err != nil {
+		if err := c.List(t.Context(), &corev1.NodeList{}); err != nil {
 			t.Fatal(err)
 		}
 	}

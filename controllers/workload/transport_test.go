@@ -92,7 +92,7 @@ func TestAnswersBeyondBounds(t *testing.T) {
 			if sent := f.sent.Load(); sent > 2*MaxNodeList {
 				t.Errorf("%d bytes were read of it", sent)
 			}
-			if oversized := f.connect("a").Oversized(); oversized != test.oversized {
+			if oversized := f.connect("a").transport.oversized.Load(); oversized != test.oversized {
 				t.Errorf("oversized: %v", oversized)
 			}
 		})

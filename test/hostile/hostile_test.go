@@ -103,7 +103,7 @@ func newFixture(t *testing.T) *fixture {
 		})
 	}
 	box := suite.StartFor(t, options)
-	t.Cleanup(box.KillManager) // when it stops, the ClusterCache waits for controllers that have ended
+	t.Cleanup(box.KillManager) // its passes may wait for API servers that hang
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(box.Describe(context.WithoutCancel(t.Context()), tenant, tenant))
