@@ -19,7 +19,6 @@
 //	identity    makes a portal client from an identity Secret, and decides who may use a shared one and how much of it
 //	kubeconfig  decides which kubeconfigs are used, and which parts of them
 //	secretcache keeps the Secrets in use, so that one read serves many passes
-//	gateway     a proxy to the API servers of workload clusters that limits their answers
 //	workload    connects to the API servers of workload clusters, and limits their answers
 //	drain       evicts the Pods of a node that no Machine claims, a few at a time
 //	ownerref    corrects owner references that are stale or missing after a restore

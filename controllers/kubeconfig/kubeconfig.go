@@ -3,10 +3,11 @@
 // Package kubeconfig decides which kubeconfigs the provider uses, and which parts of them. The portal sends them, and everyone
 // with rights in a namespace can write the Secrets that hold them. So every kubeconfig is checked each time it is used:
 //
-//	Minimal     reduces a kubeconfig to the server, certificates, keys and a token. It refuses a kubeconfig that would read a file,
-//	            run a command, use a proxy or skip the verification of the server
-//	fromSecret  returns the kubeconfig of a Secret that the provider wrote, or that a user has marked as user-managed
-//	Reader      reads Secrets for Cluster API's ClusterCache in this way
+//	Minimal      reduces a kubeconfig to the server, certificates, keys and a token. It refuses a kubeconfig that would read a file,
+//	             run a command, use a proxy or skip the verification of the server
+//	RESTConfig   returns how to reach the API server of such a kubeconfig
+//	Digest       identifies the kubeconfig that the provider stored last
+//	UserManaged  reports whether a user has marked the Secret as their own
 //
 // No error contains anything from a kubeconfig.
 package kubeconfig
