@@ -82,8 +82,8 @@ func (j *judge) judge(err error, legal ...string) condition {
 	if shown.reason != "" && !slices.ContainsFunc(struck, names) && !slices.Contains(legal, shown.reason) {
 		j.fails = append(j.fails, fmt.Sprintf("%s: %s, but what struck is %s", shown.reason, shown.message, list(struck)))
 	}
-	for words, causes := range blame {
-		is := func(c *cause) bool { return slices.Contains(causes, c.name) }
+	for words, named := range blame {
+		is := func(c *cause) bool { return slices.Contains(named, c.name) }
 		if strings.Contains(shown.message, words) && !slices.ContainsFunc(struck, is) && !(words == "identifier" && len(legal) > 0) {
 			j.fails = append(j.fails, fmt.Sprintf("%q is blamed: %s, but what struck is %s", words, shown.message, list(struck)))
 		}
