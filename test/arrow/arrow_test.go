@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package arrow tests the one dependency rule of the design: main → controllers → cloud → HTTPS.
+// Package arrow tests the dependency rules of the design: main → controllers → cloud → HTTPS, and which rooms of controllers know which.
 package arrow
 
 import (
@@ -28,6 +28,14 @@ func TestArrow(t *testing.T) {
 		{"/cloud/emulator/page", "k8s.io/", nil, "the page gets Machines as data; whoever runs it reads them"},
 		{"/cloud/emulator/page", module, []string{"/cloud/emulator"}, "the page shows the portal as the emulator has it"},
 		{"/controllers/claims", "k8s.io/", nil, "the plan is a pure function"},
+		{"/controllers/claims", module, []string{"/controllers/claims"}, "the plan knows nothing of who carries it out"},
+		{"/controllers/drain", module, []string{"/controllers/drain"}, "a drain needs a Node and its rules only"},
+		{"/controllers/ownerref", module, []string{"/controllers/ownerref"}, "owner references are those of any object"},
+		{"/controllers/secretcache", module, []string{"/controllers/secretcache"}, "Secrets are kept for whoever reads them"},
+		{"/controllers/workload", module, []string{"/controllers/workload", "/controllers/kubeconfig", "/api/"}, "a connection needs a kubeconfig only"},
+		{"/controllers/outcome", module, []string{"/controllers/outcome", "/api/", "/cloud"}, "every step ends with an outcome, so outcomes know no step"},
+		{"/controllers/operation", module, []string{"/controllers/operation", "/controllers/outcome", "/controllers/claims", "/api/", "/cloud"},
+			"an operation knows the request, not who asks for it"},
 		{"/controllers/...", module + "/cloud/emulator", nil, "controllers know the portal only as the client shows it"},
 		{"/version", module, []string{"/version"}, "every program and package may ask for it"},
 		{"", module + "/cloud/emulator", nil, "the manager does not ship the emulator"},
