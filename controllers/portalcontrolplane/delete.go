@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -98,7 +100,7 @@ func (r *Reconciler) restoreNodes(ctx context.Context, s *scope, machines []clus
 	for i := 0; i < len(nodes) && err == nil; i++ {
 		n := &nodes[i]
 		err = operation.Writer{Client: workload}.Change(ctx, n, func() {
-			if drainedByCore(n.Name, machines) || !timeIn(n, infrav1.DrainStartedAnnotation).IsZero() || !timeIn(n, infrav1.DrainedAnnotation).IsZero() {
+			if isDrained(n, machines) {
 				applyToNode(n, claims.Move{Kind: claims.Uncordon}, time.Time{})
 			}
 			delete(n.Annotations, infrav1.RemediatedAnnotation)
@@ -112,11 +114,14 @@ func (r *Reconciler) restoreNodes(ctx context.Context, s *scope, machines []clus
 	return nil
 }
 
-// drainedByCore reports whether core drains the Node. It is cordoned then, and has no mark of ours.
-func drainedByCore(node string, machines []clusterv1.Machine) bool {
+// isDrained reports whether the Node is being drained or was. While core drains it, the Node is cordoned and has no mark of ours.
+func isDrained(n *corev1.Node, machines []clusterv1.Machine) bool {
+	if metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainStartedAnnotation) || metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation) {
+		return true
+	}
 	return slices.ContainsFunc(machines, func(m clusterv1.Machine) bool {
 		view := machineView(m, infrav1.PortalMachine{})
-		return view.NodeRef == node && view.Deleting && view.PreTerminate && !view.PreDrain
+		return view.NodeRef == n.Name && view.Deleting && view.PreTerminate && !view.PreDrain
 	})
 }
 
