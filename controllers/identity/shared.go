@@ -116,7 +116,7 @@ func (r *Resolver) Check(ctx context.Context, shared *infrav1.PortalClusterIdent
 	if _, problem := r.client(r.Namespace, secret); !problem.IsDone() {
 		return problem
 	}
-	return outcome.DoneBecause(infrav1.ReadyReason, "")
+	return outcome.Outcome{}
 }
 
 // ensureSharedFinalizer adds a finalizer to the PortalClusterIdentity. Its Secret gets none, which would keep the manager's namespace from being

@@ -3,7 +3,6 @@
 package outcome
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +26,7 @@ import (
 func Report(obj conditions.Setter, conditionType string, o Outcome) {
 	switch o.Kind {
 	case Done:
-		o.Reason = cmp.Or(o.Reason, infrav1.ReadyReason)
+		o.Reason = infrav1.ReadyReason
 		Set(obj, conditionType, metav1.ConditionTrue, o)
 	case Wait, Stalled:
 		Set(obj, conditionType, metav1.ConditionFalse, o)
@@ -71,9 +70,9 @@ func ReportDeleting(obj interface {
 // Summarize sets a condition from the first of the others that is not True, with its reason and message. The default strategy of
 // SetSummaryCondition joins all messages under a reason of its own, which is harder to read. observedGeneration is the lowest one
 // of the others: a condition that a pass left alone is still about an earlier spec.
-func Summarize(obj conditions.Setter, conditionType, reason string, others ...string) {
+func Summarize(obj conditions.Setter, conditionType string, others ...string) {
 	err := conditions.SetSummaryCondition(obj, obj, conditionType, conditions.ForConditionTypes(others),
-		conditions.CustomMergeStrategy{MergeStrategy: firstNotTrue(reason)})
+		conditions.CustomMergeStrategy{MergeStrategy: firstNotTrue{}})
 	if err != nil {
 		panic(err) // no types, or one of them is conditionType
 	}
@@ -106,11 +105,11 @@ func ObservedGeneration(obj conditions.Getter, conditionType string) int64 {
 	return 0
 }
 
-// firstNotTrue is the merge strategy of Summarize. Its value is the reason if all conditions are True.
-type firstNotTrue string
+// firstNotTrue is the merge strategy of Summarize.
+type firstNotTrue struct{}
 
 // Merge implements conditions.MergeStrategy.
-func (reason firstNotTrue) Merge(_ conditions.MergeOperation, have []conditions.ConditionWithOwnerInfo, types []string) (metav1.ConditionStatus, string, string, error) {
+func (firstNotTrue) Merge(_ conditions.MergeOperation, have []conditions.ConditionWithOwnerInfo, types []string) (metav1.ConditionStatus, string, string, error) {
 	for _, t := range types {
 		for _, c := range have {
 			if c.Type == t && c.Status != metav1.ConditionTrue {
@@ -118,7 +117,7 @@ func (reason firstNotTrue) Merge(_ conditions.MergeOperation, have []conditions.
 			}
 		}
 	}
-	return metav1.ConditionTrue, string(reason), "", nil
+	return metav1.ConditionTrue, infrav1.ReadyReason, "", nil
 }
 
 // statusTimeout bounds the writing of a status.

@@ -30,7 +30,7 @@ func TestReport(t *testing.T) {
 		want    metav1.Condition
 	}{
 		"done":                    {Outcome{}, metav1.Condition{Status: metav1.ConditionTrue, Reason: infrav1.ReadyReason}},
-		"done with a reason":      {DoneBecause("Fine", "%d of %d", 3, 3), metav1.Condition{Status: metav1.ConditionTrue, Reason: "Fine", Message: "3 of 3"}},
+		"done with a message":     {DoneWith("%d of %d", 3, 3), metav1.Condition{Status: metav1.ConditionTrue, Reason: infrav1.ReadyReason, Message: "3 of 3"}},
 		"wait":                    {WaitFor(time.Second, "Slow", "soon"), metav1.Condition{Status: metav1.ConditionFalse, Reason: "Slow", Message: "Soon"}},
 		"hold":                    {StallFor(0, "Wrong", "correct it"), metav1.Condition{Status: metav1.ConditionFalse, Reason: "Wrong", Message: "Correct it"}},
 		"blocked":                 {BlockedBy("First", "see the other"), metav1.Condition{Status: metav1.ConditionUnknown, Reason: "First", Message: "See the other"}},
@@ -103,19 +103,19 @@ func TestSummarize(t *testing.T) {
 		reason  string
 		message string
 	}{
-		"all are True":      {[]metav1.Condition{condition("A", "True"), condition("B", "True")}, metav1.ConditionTrue, "Fine", ""},
+		"all are True":      {[]metav1.Condition{condition("A", "True"), condition("B", "True")}, metav1.ConditionTrue, infrav1.ReadyReason, ""},
 		"one is False":      {[]metav1.Condition{condition("A", "True"), condition("B", "False")}, metav1.ConditionFalse, "BReason", "see B"},
 		"the first counts":  {[]metav1.Condition{condition("B", "False"), condition("A", "Unknown")}, metav1.ConditionFalse, "AReason", "see A"},
-		"others do not":     {[]metav1.Condition{condition("A", "True"), condition("B", "True"), condition("C", "False")}, metav1.ConditionTrue, "Fine", ""},
+		"others do not":     {[]metav1.Condition{condition("A", "True"), condition("B", "True"), condition("C", "False")}, metav1.ConditionTrue, infrav1.ReadyReason, ""},
 		"one is not there":  {[]metav1.Condition{condition("A", "True")}, metav1.ConditionFalse, "NotYetReported", "Condition not yet reported"},
 		"none is there":     {nil, metav1.ConditionFalse, "NotYetReported", "Condition not yet reported"},
-		"the target itself": {[]metav1.Condition{condition("Sum", "False"), condition("A", "True"), condition("B", "True")}, metav1.ConditionTrue, "Fine", ""},
+		"the target itself": {[]metav1.Condition{condition("Sum", "False"), condition("A", "True"), condition("B", "True")}, metav1.ConditionTrue, infrav1.ReadyReason, ""},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			obj := &infrav1.PortalCluster{}
 			obj.SetConditions(test.have)
-			Summarize(obj, "Sum", "Fine", "A", "B")
+			Summarize(obj, "Sum", "A", "B")
 			got := conditions.Get(obj, "Sum")
 			if got.Status != test.status || got.Reason != test.reason || got.Message != test.message {
 				t.Errorf("%+v", got)
@@ -180,7 +180,7 @@ func TestSummaryIsAboutTheOldestSpec(t *testing.T) {
 		for _, condition := range types {
 			Report(obj, condition, Outcome{})
 		}
-		Summarize(obj, "Healthy", "Fine", "A", "B")
+		Summarize(obj, "Healthy", "A", "B")
 		return ObservedGeneration(obj, "Healthy")
 	}
 	for i, got := range []int64{pass(1, "A"), pass(1, "A", "B"), pass(2, "A"), pass(3, "B"), pass(3, "A", "B")} {

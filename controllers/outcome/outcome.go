@@ -74,9 +74,9 @@ func (o Outcome) Prefix(format string, args ...any) Outcome {
 	return o
 }
 
-// DoneBecause is the outcome of a step that is done and has a message.
-func DoneBecause(reason, format string, args ...any) Outcome {
-	return Outcome{Kind: Done, Reason: reason, Message: fmt.Sprintf(format, args...)}
+// DoneWith is the outcome of a step that is done and has a message.
+func DoneWith(format string, args ...any) Outcome {
+	return Outcome{Kind: Done, Message: fmt.Sprintf(format, args...)}
 }
 
 // WaitFor is the outcome of a step in progress. If after is 0, an event wakes the object.

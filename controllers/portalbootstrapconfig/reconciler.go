@@ -119,7 +119,7 @@ func (r *Reconciler) ownerCluster(ctx context.Context, config *infrav1.PortalBoo
 func (r *Reconciler) reconcileSecret(ctx context.Context, config *infrav1.PortalBootstrapConfig, clusterName string) outcome.Outcome {
 	if clusterName == "" {
 		if ptr.Deref(config.Status.Initialization.DataSecretCreated, false) {
-			return outcome.DoneBecause(infrav1.ReadyReason, "")
+			return outcome.Outcome{}
 		}
 		return outcome.WaitFor(0, infrav1.WaitingForObjectReason, "no Machine or MachinePool owns this object. Core sets the owner")
 	}
@@ -166,5 +166,5 @@ func (r *Reconciler) createSecret(ctx context.Context, config *infrav1.PortalBoo
 func created(config *infrav1.PortalBootstrapConfig) outcome.Outcome {
 	config.Status.DataSecretName = config.Name
 	config.Status.Initialization.DataSecretCreated = ptr.To(true)
-	return outcome.DoneBecause(infrav1.ReadyReason, "")
+	return outcome.Outcome{}
 }

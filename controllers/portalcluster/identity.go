@@ -5,7 +5,6 @@ package portalcluster
 import (
 	"context"
 
-	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -28,6 +27,6 @@ func (r *Reconciler) reconcileIdentity(ctx context.Context, s *scope) outcome.Ou
 			return o
 		}
 		s.identity = id
-		return outcome.DoneBecause(infrav1.ReadyReason, "")
+		return outcome.Outcome{}
 	})
 }

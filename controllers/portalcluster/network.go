@@ -19,7 +19,7 @@ import (
 func (r *Reconciler) reconcileNetwork(ctx context.Context, s *scope) outcome.Outcome {
 	network := s.portalCluster.Spec.Network
 	if network == nil {
-		return outcome.DoneBecause(infrav1.ReadyReason, "the portal creates an isolated network with the cluster")
+		return outcome.DoneWith("the portal creates an isolated network with the cluster")
 	}
 	op, err := operation.Load(s.portalCluster)
 	if err != nil {
@@ -38,7 +38,7 @@ func (r *Reconciler) reconcileNetwork(ctx context.Context, s *scope) outcome.Out
 		}
 	}
 	s.networkID = s.portalCluster.Annotations[infrav1.NetworkAnnotation]
-	return outcome.DoneBecause(infrav1.ReadyReason, "network %s was created from %s", s.networkID, network.CIDR)
+	return outcome.DoneWith("network %s was created from %s", s.networkID, network.CIDR)
 }
 
 // restoreNetwork writes the annotation with the network's id again after a user has replaced the object by a manifest without it.
@@ -60,7 +60,7 @@ func (r *Reconciler) adoptNetwork(ctx context.Context, s *scope, op *operation.O
 			return o
 		}
 	}
-	return outcome.DoneBecause(infrav1.ReadyReason, "")
+	return outcome.Outcome{}
 }
 
 // createNetwork starts the creation, or takes the one in flight a step further.

@@ -61,7 +61,7 @@ func (s *scope) updateConditions() {
 	}
 	outcome.Report(s.portalCluster, infrav1.IdentityReadyCondition, s.identityReady)
 	outcome.Report(s.portalCluster, infrav1.NetworkReadyCondition, s.networkReady)
-	outcome.Summarize(s.portalCluster, infrav1.ReadyCondition, infrav1.ReadyReason, infrav1.IdentityReadyCondition, infrav1.NetworkReadyCondition)
+	outcome.Summarize(s.portalCluster, infrav1.ReadyCondition, infrav1.IdentityReadyCondition, infrav1.NetworkReadyCondition)
 	if !s.identityReady.IsDone() || !s.networkReady.IsDone() {
 		return
 	}

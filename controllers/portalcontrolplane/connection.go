@@ -88,7 +88,7 @@ func (r *Reconciler) readWorkload(ctx context.Context, s *scope) outcome.Outcome
 	if o := s.readCachedNodes(ctx); !o.IsDone() {
 		return o
 	}
-	return outcome.DoneBecause(infrav1.ReadyReason, "")
+	return outcome.Outcome{}
 }
 
 // versionKey names the portal cluster and the upgrade that was the last operation, because its start and its end change the version. No

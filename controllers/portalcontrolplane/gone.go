@@ -35,7 +35,7 @@ func (r *Reconciler) reconcileExistence(ctx context.Context, s *scope) outcome.O
 	case infrav1.PortalClusterGoneReason, infrav1.AccountChangedReason:
 		return r.askExistence(ctx, s)
 	}
-	return outcome.DoneBecause(infrav1.ReadyReason, "")
+	return outcome.Outcome{}
 }
 
 // askExistence asks the portal for the kubeconfig only to find out whether it knows the cluster. Without an answer, the
@@ -53,7 +53,7 @@ func (r *Reconciler) askExistence(ctx context.Context, s *scope) outcome.Outcome
 		return outcome.RetryAfter(max(o.RequeueAfter, connectionRetry))
 	}
 	r.memory(s).backoff.Forget(goneKey)
-	return outcome.DoneBecause(infrav1.ReadyReason, "")
+	return outcome.Outcome{}
 }
 
 // reportGone interprets a 404. Only under the user that the cluster belongs to does it prove that the cluster is gone. It sets

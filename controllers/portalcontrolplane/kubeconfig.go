@@ -107,7 +107,7 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 	r.connect(s, stored)
 	why, again := s.whyFetch(stored)
 	if why == "" {
-		return outcome.DoneBecause(infrav1.ReadyReason, "").In(again)
+		return outcome.Outcome{}.In(again)
 	}
 	o := r.fetchKubeconfig(ctx, s, stored, why)
 	switch {
@@ -116,7 +116,7 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 	case s.access == accessExpired || s.access == workload.Unusable || s.access == accessChanged:
 		return s.unusableKubeconfig(o)
 	}
-	return outcome.DoneBecause(infrav1.ReadyReason, "").In(o.RequeueAfter) // the old one may still do
+	return outcome.Outcome{}.In(o.RequeueAfter) // the old one may still do
 }
 
 // readKubeconfig returns the kubeconfig Secret, which may be changed. It is read only if it may have changed.
@@ -229,7 +229,7 @@ func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored store
 		}
 		s.workload = r.Workloads.Ensure(client.ObjectKeyFromObject(s.controlPlane), config)
 		s.access = workload.Connecting
-		return outcome.DoneBecause(infrav1.ReadyReason, "")
+		return outcome.Outcome{}
 	})
 }
 

@@ -118,7 +118,7 @@ func (r *Reconciler) recordPortal(ctx context.Context, s *scope) outcome.Outcome
 			return outcome.Fail(err)
 		}
 	}
-	return outcome.DoneBecause(infrav1.ReadyReason, "")
+	return outcome.Outcome{}
 }
 
 // forgetCluster drops the record of another portal cluster. Nothing in it applies to the one that spec.clusterID names now,

@@ -144,7 +144,7 @@ func operationReason(op *operation.Operation) string {
 
 // reportAvailable sets Available from the first condition that keeps the API server from being used.
 func (s *scope) reportAvailable() {
-	outcome.Summarize(s.controlPlane, infrav1.AvailableCondition, infrav1.ReadyReason,
+	outcome.Summarize(s.controlPlane, infrav1.AvailableCondition,
 		infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition, infrav1.ConnectedCondition)
 	// clusterctl describe shows this condition next to the wanted version, which looks as if that version were running.
 	version := conditions.Get(s.controlPlane, infrav1.VersionUpToDateCondition)
@@ -161,7 +161,7 @@ func (s *scope) reportAvailable() {
 // reportReady reports whether the portal cluster is as spec and the replicas ask. Its reason is that of the first condition that
 // is not True.
 func (s *scope) reportReady() {
-	outcome.Summarize(s.controlPlane, infrav1.ReadyCondition, infrav1.ReadyReason, infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition,
+	outcome.Summarize(s.controlPlane, infrav1.ReadyCondition, infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition,
 		infrav1.ConnectedCondition, infrav1.VersionUpToDateCondition, infrav1.WorkersReadyCondition)
 }
 

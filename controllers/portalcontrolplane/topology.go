@@ -130,7 +130,7 @@ func (s *scope) upgradable() outcome.Outcome {
 					"as upgrading forever. To upgrade a Cluster at this portal, create it with spec.topology.version %s", n.Name, kubelet, version, kubelet)
 		}
 	}
-	return outcome.DoneBecause(infrav1.ReadyReason, "")
+	return outcome.Outcome{}
 }
 
 // sameRelease reports whether two versions are equal except for their suffixes.

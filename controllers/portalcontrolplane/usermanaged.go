@@ -53,7 +53,7 @@ func (r *Reconciler) useUserManaged(ctx context.Context, s *scope, stored stored
 		return outcome.StallFor(0, infrav1.KubeconfigRefusedReason, "the credentials in the user-managed Secret %s have expired. %s",
 			stored.Name, correctUserManaged)
 	}
-	return outcome.DoneBecause(infrav1.ReadyReason, "")
+	return outcome.Outcome{}
 }
 
 const correctUserManaged = "Correct the Secret, or delete it, and the provider stores the portal's kubeconfig"

@@ -121,7 +121,7 @@ func TestUserManaged(t *testing.T) {
 	portals := newAPIServer(t, workload.Working).kubeconfig("token: " + canary)
 	works := newAPIServer(t, workload.Working)
 	tests := map[string]struct{ theirs, of, reason string }{
-		"it works":                {works.kubeconfig("token: theirs"), infrav1.KubeconfigReadyCondition, infrav1.ReadyReason},
+		"it works":                {works.kubeconfig("token: theirs"), infrav1.KubeconfigReadyCondition, ""},
 		"it is refused":           {newAPIServer(t, workload.Unauthorized).kubeconfig("token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
 		"nothing answers":         {newAPIServer(t, workload.Unreachable).kubeconfig("token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
 		"another certificate":     {newAPIServer(t, workload.Untrusted).kubeconfig("token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},

@@ -44,7 +44,7 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 			return outcome.StallFor(0, infrav1.VersionNotOfferedReason,
 				"the portal was asked for %s, but the API server runs %s. Set spec.version to %s, or ask the portal's support", wanted, running, running)
 		}
-		return outcome.DoneBecause(infrav1.ReadyReason, "")
+		return outcome.Outcome{}
 	}
 	if s.op != nil && !s.op.Is(operation.Upgrade) {
 		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s waits for the portal to finish the %s", wanted, s.op)

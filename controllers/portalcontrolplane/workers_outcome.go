@@ -88,8 +88,7 @@ func (s *scope) countOutcome() outcome.Outcome {
 func (s *scope) freeOutcome(workers int) outcome.Outcome {
 	switch {
 	case s.plan.Free == s.desired.stays:
-		return outcome.DoneBecause(infrav1.ReadyReason,
-			"one worker node stays without a Machine, because the portal refuses a cluster without workers. To ask it again, raise the replicas above 1 and lower them")
+		return outcome.DoneWith("one worker node stays without a Machine, because the portal refuses a cluster without workers. To ask it again, raise the replicas above 1 and lower them")
 	case s.adopted():
 		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes of the adopted cluster belong to no Machine. The provider does "+
 			"not remove them. Raise the replicas until each node has a Machine. After that, lower the replicas to remove nodes", s.plan.Free, workers)
@@ -112,10 +111,10 @@ func (s *scope) unboundOutcome() outcome.Outcome {
 // readyOutcome reports that every Machine has a node, and whether the cluster autoscaler can remove nodes.
 func (s *scope) readyOutcome() outcome.Outcome {
 	if s.desired.autoscaled && claims.Order(s.expectedOrder().Order) == claims.Random {
-		return outcome.DoneBecause(infrav1.ReadyReason, "the order in which the portal removes workers is not known, so the cluster autoscaler is kept "+
+		return outcome.DoneWith("the order in which the portal removes workers is not known, so the cluster autoscaler is kept " +
 			"from removing nodes. If the portal has an order, set spec.removalOrder")
 	}
-	return outcome.DoneBecause(infrav1.ReadyReason, "")
+	return outcome.Outcome{}
 }
 
 func joinNames(names []string) string { return strings.Join(slices.Sorted(slices.Values(names)), ", ") }

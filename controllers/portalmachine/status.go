@@ -26,7 +26,7 @@ func updateStatus(claim *infrav1.PortalMachine, machine *clusterv1.Machine) {
 			claim.Status.Initialization.Provisioned = ptr.To(true)
 		}
 	case claim.Spec.Node != nil:
-		o = outcome.DoneBecause(infrav1.ReadyReason, "")
+		o = outcome.Outcome{}
 		claim.Status.Initialization.Provisioned = ptr.To(true)
 		claim.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: claim.Spec.Node.Name}}
 	}

@@ -48,5 +48,5 @@ func (s *scope) ready() outcome.Outcome {
 		return outcome.WaitFor(0, infrav1.ScalingDownReason, "the pool has %d nodes, but %d are wanted. Nodes are drained before the portal removes "+
 			"them. See condition WorkersReady of the PortalControlPlane for progress", s.nodes, replicas)
 	}
-	return outcome.DoneBecause(infrav1.ReadyReason, "")
+	return outcome.Outcome{}
 }
