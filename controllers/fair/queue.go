@@ -14,8 +14,8 @@ import (
 )
 
 // timesFree is how many times the idle workers one namespace may hold. A fixed share would leave workers idle if only one
-// namespace exists, or let two namespaces hold all of them. With this rule, one namespace holds 15 of 20 workers, three hold 6
-// each, and an idle worker is left for the next namespace.
+// namespace exists, or let two namespaces hold all of them. With this rule, one namespace holds 15 of 20 workers, and three hold 6
+// each.
 const timesFree = 3
 
 // Workers returns the options of a controller with n workers, of which no namespace can hold too many.
@@ -77,8 +77,11 @@ func (q *queue) take(request reconcile.Request, priority int) bool {
 	return true
 }
 
-// full reports whether the namespace holds its share of the workers.
-func (q *queue) full(namespace string) bool { return q.busy[namespace] >= timesFree*q.free }
+// full reports whether the namespace holds its share of the workers. The last idle one is for a namespace that holds none.
+func (q *queue) full(namespace string) bool {
+	busy := q.busy[namespace]
+	return busy >= timesFree*q.free || busy > 0 && q.free == 1
+}
 
 // Done ends a pass. For each namespace that may have another worker now, the request that was parked first is queued again.
 func (q *queue) Done(request reconcile.Request) {

@@ -60,7 +60,7 @@ func newTestQueue(workers int) priorityqueue.PriorityQueue[reconcile.Request] {
 // TestShare: namespaces whose passes hang hold most of the workers and never all. When the passes end, every object gets its own.
 func TestShare(t *testing.T) {
 	for _, test := range []struct{ workers, namespaces, most int }{
-		{20, 1, 15}, {20, 2, 15}, {20, 6, 15}, {50, 1, 38}, {10, 1, 8}, {1, 1, 1},
+		{20, 1, 15}, {20, 2, 15}, {20, 6, 15}, {20, 12, 15}, {50, 1, 38}, {10, 1, 8}, {1, 1, 1},
 	} {
 		t.Run(fmt.Sprintf("%d namespaces at %d workers", test.namespaces, test.workers), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
