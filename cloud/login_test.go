@@ -16,7 +16,7 @@ import (
 
 // TestLoginReservesTogether checks that a login with a second factor succeeds on an account that uses every token: two hundred flows of
 // another user wait, and one caller comes every few seconds or at RetryAt. If the login reserved its three requests one by one, the code
-// would expire while the last request waits.
+// would expire while the last request waits. Afterwards the caller gets no less than any of the other flows.
 func TestLoginReservesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		portal := newGuarded(t)
@@ -26,7 +26,8 @@ func TestLoginReservesTogether(t *testing.T) {
 		var group sync.WaitGroup
 		var others atomic.Int64
 		end := time.Now().Add(10 * time.Minute)
-		for i := range 200 {
+		const flows = 200
+		for i := range flows {
 			group.Go(func() {
 				for time.Now().Before(end) {
 					if tryCall(config.Limiter, strconv.Itoa(i), ratelimit.Poll) {
@@ -44,7 +45,7 @@ func TestLoginReservesTogether(t *testing.T) {
 		if sent, verified := portal.count("/mfa/send-otp"), portal.count("/mfa/verify-otp"); sent != 1 || verified != 1 {
 			t.Errorf("%d codes were requested, and %d sent", sent, verified)
 		}
-		if n := portal.count("/kubernetes-versions"); n < 30 || others.Load() < 2500 {
+		if n := portal.count("/kubernetes-versions"); n < int(others.Load())/flows || others.Load() < 2500 {
 			t.Errorf("%d requests with the token, and %d of others", n, others.Load())
 		}
 	})
