@@ -294,7 +294,7 @@ check: ## Build, vet and run the unit tests, without API servers (a minute; befo
 	PORTAL_TEST_WITHOUT_KUBE=1 go test $(CHECKED)
 
 .PHONY: test test-all
-test: PACKAGES = -short -p 3 $(WAITING) $$(grep -vE '/test/($(SUITES))$$' <<<"$(TESTED)") ## Run the packages' tests and the stories, with the race detector (9 minutes on 2 cores; before a pull request)
+test: PACKAGES = -short -p 3 $(WAITING) $$(grep -vE '/test/($(SUITES))$$' <<<"$(TESTED)") ## Run the packages' tests and the stories, with the race detector (20 minutes on 2 cores; before a pull request)
 test-all: PACKAGES = -p 2 $(TESTED) ## Run all tests that need no containers, as CI does
 test test-all: kube core build
 	@echo "10,000 random histories on a model (controllers/claims), and beside them everything else"
