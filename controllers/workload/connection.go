@@ -49,7 +49,8 @@ const (
 func (a Access) Failing() bool { return a != Working && a != Connecting }
 
 const (
-	// probeInterval is how often an API server is asked for its version.
+	// probeInterval is how often an API server is asked for its version. After a loss it is asked after a second, and then ever less often,
+	// because an API server that restarts is back soon.
 	probeInterval = 10 * time.Second
 	// probeTimeout bounds each of these requests.
 	probeTimeout = 5 * time.Second
@@ -75,6 +76,7 @@ type Connection struct {
 	question string
 	asking   bool
 	timer    *time.Timer // of the next probe
+	since    time.Time   // when access changed
 	closed   bool
 	nodes    *nodes
 	unwatch  context.CancelFunc // nil if the Nodes are not watched
@@ -188,12 +190,17 @@ func (c *Connection) settle(question, found string, access Access, err error) (n
 		return false
 	}
 	c.asking = false
-	c.timer.Reset(probeInterval)
 	news = access != c.access || found != c.version
 	if access != c.access {
 		c.report(access, err)
+		c.since = time.Now()
 	}
 	c.access = access
+	if access == Working {
+		c.timer.Reset(probeInterval)
+	} else {
+		c.timer.Reset(min(max(time.Since(c.since), time.Second), probeInterval))
+	}
 	if c.question == question {
 		c.version = found
 	} else {
