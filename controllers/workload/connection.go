@@ -198,18 +198,15 @@ func (c *Connection) settle(question, found string, access Access, err error) (n
 	c.access = access
 	if access == Working {
 		c.timer.Reset(probeInterval)
+		c.watch()
 	} else {
 		c.timer.Reset(min(max(time.Since(c.since), time.Second), probeInterval))
+		c.stopWatch()
 	}
 	if c.question == question {
 		c.version = found
 	} else {
 		c.timer.Reset(0) // the answer may be from before the question
-	}
-	if access == Working {
-		c.watch()
-	} else {
-		c.stopWatch()
 	}
 	return news
 }
