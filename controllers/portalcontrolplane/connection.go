@@ -85,10 +85,7 @@ func (r *Reconciler) readWorkload(ctx context.Context, s *scope) outcome.Outcome
 	if s.serverVersion = s.workload.Version(s.versionKey()); s.serverVersion == "" {
 		return s.connecting()
 	}
-	if o := s.readCachedNodes(ctx); !o.IsDone() {
-		return o
-	}
-	return outcome.Outcome{}
+	return s.readCachedNodes(ctx)
 }
 
 // versionKey names the portal cluster and the upgrade that was the last operation, because its start and its end change the version. No
