@@ -88,8 +88,8 @@ func (all *objects) collectOperations(ch chan<- prometheus.Metric) {
 // inFlight returns the operations in flight. One that cannot be read is reported in a condition of its object.
 func (all *objects) inFlight() (found []*operation.Operation) {
 	add := func(obj client.Object) {
-		if op, err := operation.Load(obj); err == nil && op.InFlight() {
-			found = append(found, op)
+		if state, err := operation.Load(obj); err == nil && state.Op() != nil {
+			found = append(found, state.Op())
 		}
 	}
 	for i := range all.clusters.Items {

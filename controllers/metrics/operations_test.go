@@ -53,7 +53,7 @@ func (o *office) add(obj client.Object, op *operation.Operation, seconds int) cl
 		op.Time = metav1.NewTime(time.Date(2000, 1, 1, 0, 0, seconds, 0, time.UTC))
 	}
 	obj.SetAnnotations(map[string]string{"other": "annotation"})
-	operation.Put(obj, op)
+	operation.State{Record: operation.Record{Size: operation.SizeUnknown}, Last: op}.Put(obj)
 	if err := o.store.Create(o.Context(), obj); err != nil {
 		o.Fatal(err)
 	}

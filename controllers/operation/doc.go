@@ -38,6 +38,8 @@
 //
 // A person can end a stuck or lost scale, upgrade or delete with the annotation decision.
 //
-// An ended operation stays in the annotation as the record of the last request. The intent is stored with an optimistic lock before
-// the request is sent. The result is stored right after the answer, and repeated until it is stored or the time is up (Writer.Settle).
+// State is what is stored: the last operation, which stays when it has ended, and the record of what cannot be read back from the
+// portal. What becomes known about an operation is an Event, and State.After alone says what follows from it (state.go). The intent is
+// stored with an optimistic lock before the request is sent. An Event is stored right after the answer, and that is repeated until it
+// is stored or the time is up (Writer.Settle).
 package operation

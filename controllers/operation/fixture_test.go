@@ -56,9 +56,10 @@ func newFixture(t *testing.T, w work, options emulator.Options, faults ...emulat
 	}
 	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "story"}}
 	cp.Spec.ClusterName = "story-1"
+	State{Record: Record{Name: "story-1", Size: SizeUnknown}}.Put(cp)
 	if w.Type.Repeatable() {
 		f.existing()
-		PutRecord(cp, &Record{Size: 2, Version: "v1.35.6"})
+		State{Record: Record{Size: 2, Version: "v1.35.6"}}.Put(cp)
 	}
 	f.store = fake.NewClientBuilder().WithScheme(scheme).WithObjects(cp).WithInterceptorFuncs(interceptor.Funcs{Patch: f.patch}).Build()
 	for _, f := range faults {
@@ -144,13 +145,10 @@ func (f *fixture) manager(passes int) (last outcome.Outcome, crashed bool) {
 	portal, backoff := f.client(), &outcome.Backoff{}
 	for range passes {
 		cp := f.object()
-		m := Runner{
-			Object: cp, Writer: Writer{Client: f.store, Live: f.store}, Backoff: backoff, Portal: portal, Flow: "default/story", Cluster: f.id,
-		}
 		if f.work.reached(cp) {
 			return outcome.Outcome{}, false
 		}
-		last = f.pass(m, &request{f: f, cp: cp, portal: portal})
+		last = f.pass(f.runner(cp, portal, backoff))
 		if last.Reason == infrav1.OutcomeUnknownReason {
 			return last, false
 		}
@@ -159,26 +157,40 @@ func (f *fixture) manager(passes int) (last outcome.Outcome, crashed bool) {
 	return last, false
 }
 
+// runner is a pass of a manager over the object.
+func (f *fixture) runner(cp *infrav1.PortalControlPlane, portal *cloud.Client, backoff *outcome.Backoff) Runner {
+	f.Helper()
+	state, err := Load(cp)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return Runner{
+		Object: cp, State: &state, Writer: Writer{Client: f.store, Live: f.store}, Backoff: backoff, Portal: portal, Flow: "default/story", Cluster: f.id,
+	}
+}
+
 // pass is what a controller does: it polls what is in flight, ends a lost operation when its effect is seen, and starts what is missing.
-func (f *fixture) pass(m Runner, r *request) outcome.Outcome {
-	if op := f.operation(); op.InFlight() {
-		o := m.Poll(f.Context(), r)
-		op = f.operation()
+func (f *fixture) pass(m Runner) outcome.Outcome {
+	f.Helper()
+	if m.State.Op() != nil {
+		o := m.Poll(f.Context())
+		op := m.State.Op()
 		switch {
 		case !op.Lost() || !op.Type.Repeatable():
 			return o
 		case f.work.seen(f):
-			return m.Finish(f.Context(), op, Succeeded, "", r)
+			return m.Finish(f.Context(), Succeeded, "")
 		}
 	}
-	op := New(f.work.Type, f.work.target)
-	op.Attempt, op.From = "1", 2
-	if f.work.Type == Create {
-		op.Target = r.cp.Spec.ClusterName
-	}
-	o := m.Start(f.Context(), op, r)
-	if r.gone {
-		return m.Finish(f.Context(), op, Succeeded, "", r)
+	op := f.next(f.object())
+	o, err := m.Start(f.Context(), op, f.send(m))
+	if f.work.Type == Delete && cloud.IsNotFound(err) { // a controller lets the object go
+		cp := f.object()
+		op.Result = Succeeded
+		putLast(cp, op)
+		if err := f.store.Update(f.Context(), cp); err != nil {
+			f.Fatal(err)
+		}
 	}
 	return o
 }
@@ -194,7 +206,7 @@ func (f *fixture) object() *infrav1.PortalControlPlane {
 
 func (f *fixture) operation() *Operation {
 	f.Helper()
-	op, err := Load(f.object())
+	op, err := lastOf(f.object())
 	if err != nil {
 		f.Fatal(err)
 	}

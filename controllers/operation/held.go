@@ -23,9 +23,9 @@ var creations = map[Type]struct{ noun, wayOut string }{
 
 // held holds a lost creation until the portal shows what became of it, or until a person decides. It never sends the request
 // again. The portal is asked ever more rarely, with the backoff of refused requests.
-func (m Runner) held(ctx context.Context, op *Operation, r Request) outcome.Outcome {
+func (m Runner) held(ctx context.Context, op *Operation) outcome.Outcome {
 	if infrav1.DecisionRetry.MadeOn(m.Object, op.ID) {
-		if err := m.end(ctx, op, Abandoned, "", nil, r); err != nil {
+		if err := m.learn(ctx, m.Writer.Settle, Event{Result: Abandoned}); err != nil {
 			return outcome.Fail(err)
 		}
 		m.Backoff.Forget(string(op.Type))
@@ -39,7 +39,7 @@ func (m Runner) held(ctx context.Context, op *Operation, r Request) outcome.Outc
 		return o
 	}
 	return m.Backoff.Do(string(op.Type), op.ID, func() outcome.Outcome {
-		if found, ok := m.search(ctx, op, r); ok {
+		if found, ok := m.search(ctx, op); ok {
 			return found
 		}
 		return o
@@ -48,7 +48,7 @@ func (m Runner) held(ctx context.Context, op *Operation, r Request) outcome.Outc
 
 // search looks for the job of a lost creation, which the portal may not have known at first, and for the resource. The bool reports
 // whether it found one of them, or has to wait for the rate limit. A job that succeeded without an id leads nowhere.
-func (m Runner) search(ctx context.Context, op *Operation, r Request) (outcome.Outcome, bool) {
+func (m Runner) search(ctx context.Context, op *Operation) (outcome.Outcome, bool) {
 	if op.JobID != "" {
 		reservation, err := m.reservePoll(op)
 		if err != nil {
@@ -57,23 +57,32 @@ func (m Runner) search(ctx context.Context, op *Operation, r Request) (outcome.O
 		defer reservation.Cancel()
 		job, err := m.Portal.Job(cloud.WithReservation(ctx, reservation), op.JobID)
 		if _, named := createdBy(job, op); err == nil && (named || job.Status != cloud.JobSucceeded) {
-			op.Unknown = ""
 			m.Backoff.Forget(pollKey)
-			if err := m.Writer.Change(ctx, m.Object, func() { Put(m.Object, op) }); err != nil {
+			if err := m.learn(ctx, m.Writer.Change, Event{JobID: op.JobID}); err != nil {
 				return outcome.Fail(err), true
 			}
 			return outcome.RetryAfter(0), true // the next pass follows the job
 		}
 	}
-	finder, ok := r.(Finder)
-	if !ok {
-		return outcome.Outcome{}, false
-	}
-	id, err := finder.Find(ctx)
+	id, err := m.Find(ctx)
 	if id != "" {
-		return m.Finish(ctx, op, Succeeded, id, r), true
+		return m.Finish(ctx, Succeeded, id), true
 	}
 	return outcome.FromPortalError(err), cloud.IsRateLimited(err)
+}
+
+// Find asks the portal for the cluster of an unfinished creation by its name, and returns its id, or "". A name that a person chose
+// proves nothing, and if several clusters are found, it is unknown which one is ours. A network cannot be found.
+func (m Runner) Find(ctx context.Context) (id string, err error) {
+	op := m.State.Last
+	if !op.Is(Create) || !m.State.Record.Generated(op.Target) {
+		return "", nil
+	}
+	found, err := m.Portal.FindClusters(ctx, op.Target)
+	if err != nil || len(found) != 1 {
+		return "", err
+	}
+	return found[0].ID, nil
 }
 
 // createdBy returns the id of the resource that the job of the operation created, if its result names one.

@@ -15,11 +15,9 @@ import (
 // at the object a second after each one, as if events woke it.
 func (f *fixture) passesFor(most time.Duration) (all []outcome.Outcome) {
 	f.Helper()
-	m, _ := f.machine(&outcome.Backoff{})
+	portal, backoff := f.client(), &outcome.Backoff{}
 	for end := time.Now().Add(most); time.Now().Before(end) && !f.work.reached(f.object()); time.Sleep(time.Second) {
-		cp := f.object()
-		m.Object = cp
-		all = append(all, f.pass(m, &request{f: f, cp: cp, portal: m.Portal}))
+		all = append(all, f.pass(f.runner(f.object(), portal, backoff)))
 	}
 	return all
 }

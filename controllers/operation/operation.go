@@ -3,18 +3,13 @@
 package operation
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
-	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
-	"sigs.k8s.io/cluster-api/util/annotations"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 )
 
@@ -160,43 +155,4 @@ func (o *Operation) words(id string) (noun, done string) {
 	case Delete:
 	}
 	return "deletion of cluster " + o.Target, "Deleted cluster " + o.Target
-}
-
-// Load returns the last operation of the object, or nil.
-func Load(obj client.Object) (*Operation, error) {
-	return load[Operation](obj, infrav1.OperationAnnotation)
-}
-
-// Put makes op the last operation of the object, or none if op is nil. Until the portal's answer is stored, the object must not
-// be moved to another management cluster.
-func Put(obj client.Object, op *Operation) {
-	put(obj, infrav1.OperationAnnotation, op)
-	delete(obj.GetAnnotations(), clusterctlv1.BlockMoveAnnotation)
-	if op.InFlight() && op.JobID == "" && op.Unknown == "" {
-		annotations.AddAnnotations(obj, map[string]string{clusterctlv1.BlockMoveAnnotation: "true"})
-	}
-}
-
-func load[T any](obj client.Object, annotation string) (*T, error) {
-	text, found := obj.GetAnnotations()[annotation]
-	if !found {
-		return nil, nil //nolint:nilnil // no operation is no error
-	}
-	value := new(T)
-	if err := json.Unmarshal([]byte(text), value); err != nil {
-		return nil, fmt.Errorf("annotation %s cannot be read: %w. Restore it from a backup, or correct it", annotation, err)
-	}
-	return value, nil
-}
-
-func put[T any](obj client.Object, annotation string, value *T) {
-	if value == nil {
-		delete(obj.GetAnnotations(), annotation)
-		return
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		panic(err) // plain structs of strings and numbers
-	}
-	annotations.AddAnnotations(obj, map[string]string{annotation: string(text)})
 }

@@ -19,14 +19,14 @@ import (
 // TestOperationSurvives: what was put is loaded again, on an object that had no annotations before.
 func TestOperationSurvives(t *testing.T) {
 	obj := &infrav1.PortalControlPlane{}
-	if op, err := Load(obj); op != nil || err != nil {
+	if op, err := lastOf(obj); op != nil || err != nil {
 		t.Fatalf("a new object has operation %+v, %v", op, err)
 	}
 	op := New(Scale, "5")
 	op.From, op.JobID, op.Attempt, op.Unknown, op.Result = 3, "job-1", "x", "cut off", Failed
 	op.Nodes, op.FromAtMost, op.Before = 2, true, []claims.NodeSnapshot{{UID: "u1", Created: 7}}
-	Put(obj, op)
-	got, err := Load(obj)
+	putLast(obj, op)
+	got, err := lastOf(obj)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestOperationSurvives(t *testing.T) {
 		t.Error(diff)
 	}
 	obj.Annotations["other"] = "stays"
-	Put(obj, nil)
+	putLast(obj, nil)
 	if diff := cmp.Diff(map[string]string{"other": "stays"}, obj.Annotations); diff != "" {
 		t.Error(diff)
 	}
@@ -63,11 +63,11 @@ func TestBlockMove(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			obj := &infrav1.PortalCluster{}
-			Put(obj, &Operation{Type: Create})
+			putLast(obj, &Operation{Type: Create})
 			if !blocksMove(obj) {
 				t.Fatal("an intent does not block a move")
 			}
-			Put(obj, test.op)
+			putLast(obj, test.op)
 			if blocksMove(obj) != test.blocked {
 				t.Errorf("blocks a move: %v", !test.blocked)
 			}
@@ -97,39 +97,41 @@ func TestDecision(t *testing.T) {
 func TestSpoiltAnnotations(t *testing.T) {
 	for _, text := range []string{"", "{", `"create"`, `{"time":"yesterday"}`} {
 		obj := &infrav1.PortalControlPlane{}
-		obj.Annotations = map[string]string{infrav1.OperationAnnotation: text, infrav1.RecordAnnotation: text}
-		if op, err := Load(obj); err == nil || op != nil {
-			t.Errorf("%q: operation %+v, %v", text, op, err)
-		} else if !strings.Contains(err.Error(), infrav1.OperationAnnotation) {
-			t.Errorf("%q: the error does not name the annotation: %v", text, err)
-		}
-		if strings.Contains(text, "time") {
-			continue // no member of a record
-		}
-		if _, err := LoadRecord(obj); err == nil {
-			t.Errorf("%q: a record", text)
+		for _, annotation := range []string{infrav1.OperationAnnotation, infrav1.RecordAnnotation} {
+			if strings.Contains(text, "time") && annotation == infrav1.RecordAnnotation {
+				continue // no member of a record
+			}
+			obj.Annotations = map[string]string{annotation: text}
+			if state, err := Load(obj); err == nil || state.Last != nil {
+				t.Errorf("%s %q: %+v, %v", annotation, text, state, err)
+			} else if !strings.Contains(err.Error(), annotation) {
+				t.Errorf("%q: the error does not name the annotation: %v", text, err)
+			}
 		}
 	}
 }
 
 func TestRecord(t *testing.T) {
 	obj := &infrav1.PortalControlPlane{}
-	record, err := LoadRecord(obj)
-	if err != nil || record.Size != SizeUnknown {
-		t.Fatalf("without a record the size is %d, %v", record.Size, err)
+	state, err := Load(obj)
+	if err != nil || state.Record.Size != SizeUnknown {
+		t.Fatalf("without a record the size is %d, %v", state.Record.Size, err)
 	}
-	record = &Record{
+	if state.Put(obj); len(obj.Annotations) != 0 {
+		t.Errorf("an object without a portal cluster has a record: %v", obj.Annotations)
+	}
+	state.Record = Record{
 		UserID: "user-1", Size: 0, Version: "v1.36.3",
 		Workers:   &infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"},
 		NetworkID: "net-1", VPCID: "vpc-1", AbandonedNames: []string{"a-1"},
 	}
-	record.RemovalOrder.Order = claims.Oldest
-	PutRecord(obj, record)
-	got, err := LoadRecord(obj)
+	state.Record.RemovalOrder.Order = claims.Oldest
+	state.Put(obj)
+	got, err := Load(obj)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(record, got); diff != "" { // a size of 0 is not the same as no size
+	if diff := cmp.Diff(state, got); diff != "" { // a size of 0 is not the same as no size
 		t.Error(diff)
 	}
 }
@@ -138,13 +140,13 @@ func TestRecord(t *testing.T) {
 func TestRecordOfTheVersionBefore(t *testing.T) {
 	obj := &infrav1.PortalControlPlane{}
 	obj.Annotations = map[string]string{infrav1.RecordAnnotation: `{"size":3,"victimOrder":"oldest","adopted":true,"refusedSum":2,"floor":1,"version":"v1.36.3","removalOrder":{"order":"Oldest","odds":4}}`}
-	got, err := LoadRecord(obj)
+	got, err := Load(obj)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Record{Size: 3, Version: "v1.36.3"}
+	want := Record{Size: 3, Version: "v1.36.3"}
 	want.RemovalOrder.Order = claims.Oldest // one scale-down has shown it, which is enough
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got.Record); diff != "" {
 		t.Error(diff)
 	}
 }

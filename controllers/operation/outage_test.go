@@ -16,7 +16,7 @@ func TestSettleEndsWithTheTime(t *testing.T) {
 		start := time.Now()
 		ctx, cancel := Detach(t.Context())
 		defer cancel()
-		err := b.writer.Settle(ctx, b.cached, func() { Put(b.cached, New(Scale, "5")) })
+		err := b.writer.Settle(ctx, b.cached, func() { putLast(b.cached, New(Scale, "5")) })
 		if took := time.Since(start); err == nil || took < callTimeout-time.Second || took > callTimeout+time.Second {
 			t.Errorf("%v after %s", err, took)
 		}
@@ -38,7 +38,7 @@ func TestSettleOutlivesAnOutage(t *testing.T) {
 				defer cancel()
 				start := time.Now()
 				op.JobID = "job-1"
-				if err := b.writer.Settle(ctx, b.cached, func() { Put(b.cached, op) }); err != nil {
+				if err := b.writer.Settle(ctx, b.cached, func() { putLast(b.cached, op) }); err != nil {
 					t.Fatal(err)
 				}
 				if got := b.operation(); got == nil || got.JobID != "job-1" {
@@ -56,10 +56,10 @@ func TestSettleOutlivesAnOutage(t *testing.T) {
 func TestAFailedWriteLeavesNothingBehind(t *testing.T) {
 	b := newWriterBench(t)
 	b.away(time.Hour)
-	if err := b.writer.Change(t.Context(), b.cached, func() { Put(b.cached, New(Scale, "5")) }); err == nil {
+	if err := b.writer.Change(t.Context(), b.cached, func() { putLast(b.cached, New(Scale, "5")) }); err == nil {
 		t.Fatal("no error")
 	}
-	if op, err := Load(b.cached); op != nil || err != nil {
+	if op, err := lastOf(b.cached); op != nil || err != nil {
 		t.Errorf("the copy in memory holds %+v", op)
 	}
 }

@@ -39,15 +39,9 @@ func TestPassEndsDuringTheIntent(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				portal, cp := f.client(), f.object()
-				m := Runner{
-					Object: cp, Writer: Writer{Client: slow, Live: f.store}, Backoff: &outcome.Backoff{}, Portal: portal, Flow: "default/story", Cluster: f.id,
-				}
-				op := New(w.Type, w.target)
-				op.Attempt, op.From = "1", 2
-				if w.Type == Create {
-					op.Target = cp.Spec.ClusterName
-				}
-				o := m.Start(ctx, op, &request{f: f, cp: cp, portal: portal})
+				m := f.runner(cp, portal, &outcome.Backoff{})
+				m.Writer.Client = slow
+				o, _ := m.Start(ctx, f.next(cp), f.send(m))
 				if stored := f.operation(); stored.Lost() || stored.JobID == "" && stored.Result != Succeeded {
 					t.Errorf("%+v: %+v", stored, o)
 				}
@@ -67,8 +61,8 @@ func TestPassThatIsOver(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		portal, cp := f.client(), f.object()
-		m := Runner{Object: cp, Writer: Writer{Client: f.store, Live: f.store}, Backoff: &outcome.Backoff{}, Portal: portal, Flow: "default/story"}
-		if o := m.Start(ctx, New(Create, cp.Spec.ClusterName), &request{f: f, cp: cp, portal: portal}); o.IsDone() || f.operation() != nil {
+		m := f.runner(cp, portal, &outcome.Backoff{})
+		if o, _ := m.Start(ctx, f.next(cp), f.send(m)); o.IsDone() || f.operation() != nil {
 			t.Errorf("%+v: %+v", f.operation(), o)
 		}
 	})

@@ -3,9 +3,9 @@
 package operation
 
 import (
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
@@ -62,14 +62,8 @@ type Record struct {
 // SizeUnknown is the Size of an adopted cluster that the provider never scaled.
 const SizeUnknown = -1
 
-// LoadRecord returns the record of the object, or an empty one.
-func LoadRecord(obj client.Object) (*Record, error) {
-	record, err := load[Record](obj, infrav1.RecordAnnotation)
-	if record == nil && err == nil {
-		record = &Record{Size: SizeUnknown}
-	}
-	return record, err
-}
+// Generated reports whether the provider generated the name of the cluster. A user can choose a name that looks generated.
+func (r Record) Generated(name string) bool { return r.Name != "" && r.Name == name }
 
-// PutRecord stores the record on the object.
-func PutRecord(obj client.Object, record *Record) { put(obj, infrav1.RecordAnnotation, record) }
+// isEmpty reports whether nothing was ever recorded.
+func (r Record) isEmpty() bool { return equality.Semantic.DeepEqual(r, Record{Size: SizeUnknown}) }

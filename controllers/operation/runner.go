@@ -4,6 +4,7 @@ package operation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,30 +20,14 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// Request is an operation as the controller of the object implements it.
-type Request interface {
-	// Send sends the one request that starts the operation.
-	Send(ctx context.Context) (cloud.Created, error)
-	// UpdateObject changes the object along with the operation. It runs in every write after the request: when the portal has
-	// accepted it (JobID), when the answer is lost (Unknown), and when the operation has ended (Result). id is the id of the
-	// resource that a successful creation created. cause is why the portal refused the request or the job failed. UpdateObject
-	// must be idempotent.
-	UpdateObject(op *Operation, id string, cause error)
-}
-
-// Preparer is a Request that checks something before the intent is stored. Prepare may ask the portal, but changes nothing.
-type Preparer interface {
-	Prepare(ctx context.Context) outcome.Outcome
-}
-
-// Finder is a creation that can be found after its answer was lost. Find returns "" if the portal does not know it.
-type Finder interface {
-	Find(ctx context.Context) (id string, err error)
-}
+// Send sends the one request that starts an operation.
+type Send func(ctx context.Context) (cloud.Created, error)
 
 // Runner runs the operations of one object.
 type Runner struct {
 	Object client.Object
+	// State of the object. It changes when a new one is stored.
+	State  *State
 	Writer Writer
 	// Backoff of refused requests, and of polls of jobs.
 	Backoff  *outcome.Backoff
@@ -53,32 +38,23 @@ type Runner struct {
 	Flow string
 	// Cluster is the portal cluster's id or name, for the log.
 	Cluster string
-	// UserID is the portal user that the object belongs to, if known. A resource that the portal does not know under another user
-	// may exist.
-	UserID string
 	// Observe is called for every job that was seen to end. Optional.
 	Observe func(t Type, failed bool, took time.Duration)
 }
 
 // Start reserves a token of the account's rate limit, stores the intent, sends the request and stores the result. It is done
-// when the portal has accepted the request. RequeueAfter is then the time to poll the job.
-func (m Runner) Start(ctx context.Context, op *Operation, r Request) outcome.Outcome {
-	last, err := Load(m.Object)
-	switch {
-	case err != nil:
-		return outcome.StallFor(0, infrav1.AnnotationUnreadableReason, "%v", err)
+// when the portal has accepted the request. RequeueAfter is then the time to poll the job. The error is the portal's, if the
+// request was sent and not accepted.
+func (m Runner) Start(ctx context.Context, op *Operation, send Send) (outcome.Outcome, error) {
+	before := *m.State
+	switch last := before.Last; {
 	case !last.replaceableBy(op.Type):
-		return outcome.Fail(fmt.Errorf("the %s cannot start before the %s has ended", op, last))
+		return outcome.Fail(fmt.Errorf("the %s cannot start before the %s has ended", op, last)), nil
 	case last.Is(op.Type) && last.ResendIn() > 0:
-		return outcome.RetryAfter(last.ResendIn())
+		return outcome.RetryAfter(last.ResendIn()), nil
 	}
 	if refused, found := m.Refused(op); found {
-		return refused
-	}
-	if p, ok := r.(Preparer); ok {
-		if o := p.Prepare(ctx); !o.IsDone() {
-			return m.refuse(op, o)
-		}
+		return refused, nil
 	}
 	class := ratelimit.Mutation
 	if !op.Type.Repeatable() {
@@ -86,20 +62,22 @@ func (m Runner) Start(ctx context.Context, op *Operation, r Request) outcome.Out
 	}
 	reservation, err := m.Portal.Reserve(m.Flow, class)
 	if err != nil {
-		return outcome.FromPortalError(err)
+		return outcome.FromPortalError(err), nil
 	}
 	defer reservation.Cancel()
 	op.Portal = m.Portal.Address()
 	if err := ctx.Err(); err != nil {
-		return outcome.Fail(fmt.Errorf("start the %s: %w", op, err))
+		return outcome.Fail(fmt.Errorf("start the %s: %w", op, err)), nil
 	}
 	// From here on, the end of the pass must not stop the call. An intent that is stored without its answer counts as lost.
 	ctx, cancel := Detach(ctx)
 	defer cancel()
-	if err := m.Writer.Change(ctx, m.Object, func() { Put(m.Object, op) }); err != nil {
-		return outcome.Fail(fmt.Errorf("store the intent of the %s: %w", op, err))
+	intent := State{Record: before.Record, Last: op}
+	if err := m.Writer.Change(ctx, m.Object, func() { intent.Put(m.Object) }); err != nil {
+		return outcome.Fail(fmt.Errorf("store the intent of the %s: %w", op, err)), nil
 	}
-	return m.send(ctx, op, last, r, reservation)
+	*m.State = intent
+	return m.send(cloud.WithReservation(ctx, reservation), before, send)
 }
 
 // Refused returns the last refusal of this attempt, as long as it is too early to send the request again.
@@ -107,105 +85,128 @@ func (m Runner) Refused(op *Operation) (outcome.Outcome, bool) {
 	return m.Backoff.Recall(string(op.Type), op.Attempt)
 }
 
-// send sends the request of a stored intent and stores the result. ctx must be detached from the reconcile.
-func (m Runner) send(ctx context.Context, op, last *Operation, r Request, reservation *ratelimit.Reservation) outcome.Outcome {
+// Refuse remembers that the attempt was refused.
+func (m Runner) Refuse(op *Operation, o outcome.Outcome) outcome.Outcome {
+	return m.Backoff.Refuse(string(op.Type), op.Attempt, o)
+}
+
+// send sends the request of a stored intent and stores the result. ctx must be detached from the reconcile. before is the state
+// before the intent.
+func (m Runner) send(ctx context.Context, before State, send Send) (outcome.Outcome, error) {
+	op := m.State.Last
 	log := ctrl.LoggerFrom(ctx).WithValues("operation", op.ID, "type", op.Type, "target", op.Target, "portalCluster", m.Cluster)
 	log.Info("Sending a request to the portal")
-	created, err := r.Send(cloud.WithReservation(ctx, reservation))
+	created, err := send(ctx)
 	if err != nil {
 		log.Info("The portal did not accept the request, or its answer was lost", "reason", outcome.FromPortalError(err).Reason, "error", err.Error())
-		return m.notAccepted(ctx, op, last, r, err)
+		return m.notAccepted(ctx, before, err), err
 	}
 	log.Info("The portal accepted the request", "jobID", created.Job.ID, "createdID", created.ID)
 	if created.ID != "" {
-		return m.Finish(ctx, op, Succeeded, created.ID, r)
+		return m.Finish(ctx, Succeeded, created.ID), nil
 	}
-	op.JobID = created.Job.ID
-	if err := m.Writer.Settle(ctx, m.Object, m.update(op, r)); err != nil {
-		return outcome.Fail(err)
+	if err := m.learn(ctx, m.Writer.Settle, Event{JobID: created.Job.ID}); err != nil {
+		return outcome.Fail(err), nil
 	}
+	op = m.State.Last
 	m.event(corev1.EventTypeNormal, infrav1.EventOperationStarted, op, "The portal accepted the %s (job %s)", op, op.JobID)
-	return outcome.Outcome{RequeueAfter: m.running(op).RequeueAfter}
+	return outcome.Outcome{RequeueAfter: m.running(op).RequeueAfter}, nil
 }
 
-// update returns a change that stores the operation and calls UpdateObject.
-func (m Runner) update(op *Operation, r Request) func() {
-	return func() {
-		r.UpdateObject(op, "", nil)
-		Put(m.Object, op)
+// learn stores what became known about the last operation.
+func (m Runner) learn(ctx context.Context, store func(context.Context, client.Object, func()) error, e Event) error {
+	ctx, cancel := Detach(ctx)
+	defer cancel()
+	next := m.State.After(e)
+	err := store(ctx, m.Object, func() {
+		next.Put(m.Object)
+		e.put(m.Object, next)
+	})
+	if err == nil {
+		*m.State = next
 	}
+	return err
 }
 
 // notAccepted stores the result of a call that failed. If the call may have taken effect, the operation is lost. If the portal
-// refused the content of the request, the operation has ended. Any other error says nothing about the request, so the previous
-// record is restored. An operation that was lost before then stays lost, even if the new call may have taken effect, because it
-// is unknown which of the two runs.
-func (m Runner) notAccepted(ctx context.Context, op, last *Operation, r Request, cause error) outcome.Outcome {
-	unknown := cloud.IsUnknownOutcome(cause)
+// refused the content of the request, the operation has ended. Any other error says nothing about the request, so the state before
+// it is restored. An operation that was lost before then stays lost, even if the new call may have taken effect, because it is
+// unknown which of the two runs.
+func (m Runner) notAccepted(ctx context.Context, before State, cause error) outcome.Outcome {
+	op, last, unknown := m.State.Last, before.Last, cloud.IsUnknownOutcome(cause)
 	if unknown && !last.Lost() {
-		return m.markLost(ctx, op, cause.Error(), r)
+		return m.markLost(ctx, cause.Error())
 	}
 	refused := cloud.IsQuota(cause) || cloud.IsCapacity(cause) || cloud.IsInvalid(cause) || cloud.IsNotAllowed(cause)
 	if refused && (!last.InFlight() || last.Type == op.Type) { // a refused deletion does not end the operation in flight
-		if err := m.end(ctx, op, Refused, "", cause, r); err != nil {
+		if err := m.learn(ctx, m.Writer.Settle, Event{Result: Refused, NoWorkers: insistsOnWorkers(op, cause)}); err != nil {
 			return outcome.Fail(err)
 		}
-	} else if err := m.Writer.Settle(ctx, m.Object, func() { Put(m.Object, last) }); err != nil {
-		return outcome.Fail(err)
+	} else {
+		if err := m.Writer.Settle(ctx, m.Object, func() { before.Put(m.Object) }); err != nil {
+			return outcome.Fail(err)
+		}
+		*m.State = before
 	}
 	if unknown {
-		return m.refuse(op, m.lost(ctx, last, r))
+		return m.Refuse(op, m.lost(ctx))
 	}
-	return m.refuse(op, outcome.FromPortalError(cause).Prefix("%s", op))
+	return m.Refuse(op, outcome.FromPortalError(cause).Prefix("%s", op))
+}
+
+// insistsOnWorkers reports whether the portal refused a cluster without workers. The specification names neither a lower bound nor
+// the code of that refusal, and its field is optional.
+func insistsOnWorkers(op *Operation, cause error) bool {
+	none := op.Type == Scale && op.Size() == 0 || op.Record != nil && op.Record.Size == 0
+	var refusal *cloud.Error
+	return none && (cloud.IsInvalid(cause) || cloud.IsNotAllowed(cause)) && errors.As(cause, &refusal) && (refusal.Field == "" || refusal.Field == "size")
 }
 
 // Poll takes the operation in flight one step further, with one poll of its job at most. It is done when the operation has
 // succeeded. After a failed job, the next Start of the same attempt returns the same outcome until its time has come.
-func (m Runner) Poll(ctx context.Context, r Request) outcome.Outcome {
-	op, err := Load(m.Object)
+func (m Runner) Poll(ctx context.Context) outcome.Outcome {
+	op := m.State.Last
 	switch {
-	case err != nil:
-		return outcome.StallFor(0, infrav1.AnnotationUnreadableReason, "%v", err)
 	case !op.InFlight():
 		return outcome.Outcome{}
 	case op.Type.Repeatable() && infrav1.DecisionAbandon.MadeOn(m.Object, op.ID):
-		return m.abandon(ctx, op, r)
+		return m.abandon(ctx)
 	case op.Lost():
-		return m.lost(ctx, op, r)
+		return m.lost(ctx)
 	case op.JobID == "":
 		// The manager stopped. The optimistic lock fails if this object came from a cache that does not have the answer yet.
-		op.Unknown, op.Time = "the manager stopped during the call", metav1.Now()
-		if err := m.Writer.Change(ctx, m.Object, m.update(op, r)); err != nil {
+		if err := m.learn(ctx, m.Writer.Change, Event{Unknown: "the manager stopped during the call", At: metav1.Now()}); err != nil {
 			return outcome.Fail(err)
 		}
-		return m.lost(ctx, op, r)
+		return m.lost(ctx)
 	case m.Portal == nil:
 		return outcome.RetryAfter(time.Minute) // a change of the identity wakes the object
 	case !m.sentToThisPortal(op):
 		return outcome.StallFor(time.Minute, infrav1.AccountChangedReason, "the %s was sent to portal %s, but the identity names another one. "+
 			"Correct baseURL of the identity", op, op.Portal)
 	}
-	return m.follow(ctx, op, r)
+	return m.follow(ctx, op)
 }
 
 // follow polls the job, and stores how it ended.
-func (m Runner) follow(ctx context.Context, op *Operation, r Request) outcome.Outcome {
+func (m Runner) follow(ctx context.Context, op *Operation) outcome.Outcome {
 	job, gone, o := m.pollJob(ctx, op)
+	if gone {
+		if hidden := m.NotFound(ctx, "job "+op.JobID); !hidden.IsDone() {
+			return hidden.NoLaterThan(time.Minute)
+		}
+		return m.markLost(ctx, fmt.Sprintf("the portal does not know job %s", op.JobID))
+	}
 	id, named := createdBy(job, op)
 	switch {
-	case gone && m.MayBeOtherUser(ctx):
-		return outcome.StallFor(time.Minute, infrav1.AccountChangedReason, "the portal does not know job %s, which may belong to another "+
-			"portal user. Put the credentials of the user that started the job into the identity Secret", op.JobID)
-	case gone:
-		return m.markLost(ctx, op, fmt.Sprintf("the portal does not know job %s", op.JobID), r)
 	case !o.IsDone():
 		return o.Prefix("%s", op)
 	case job.Failed():
-		return m.fail(ctx, op, job.Error, r)
+		return m.fail(ctx, op, job.Error)
 	case !named && !op.Type.Repeatable():
-		return m.markLost(ctx, op, fmt.Sprintf("job %s succeeded without an id", op.JobID), r)
+		return m.markLost(ctx, fmt.Sprintf("job %s succeeded without an id", op.JobID))
 	}
-	return m.Finish(ctx, op, Succeeded, id, r)
+	return m.Finish(ctx, Succeeded, id)
 }
 
 // sentToThisPortal reports whether the operation was sent to the portal that the identity names. At another portal, the same id
@@ -214,60 +215,71 @@ func (m Runner) sentToThisPortal(op *Operation) bool {
 	return op.Portal == "" || op.Portal == m.Portal.Address()
 }
 
-// MayBeOtherUser reports whether the identity belongs, or may belong, to another portal user than the object. A 404 then does
-// not prove that the resource is gone (specification, HTTP status codes).
-func (m Runner) MayBeOtherUser(ctx context.Context) bool {
-	userID, err := m.Portal.UserID(ctx)
-	return err != nil || m.UserID != "" && m.UserID != userID
+// NotFound interprets the portal's answer that it does not know something of the object. The answer proves that it does not exist
+// only under the portal user that the object belongs to (specification, HTTP status codes: a 404 may mean another account's). Then
+// NotFound is done.
+func (m Runner) NotFound(ctx context.Context, what string) outcome.Outcome {
+	user, err := m.Portal.UserID(ctx)
+	switch owner := m.State.Record.UserID; {
+	case err != nil: // the user is unknown now, so the conditions stay as they are
+		return outcome.RetryAfter(max(outcome.FromPortalError(err).RequeueAfter, notFoundRetry))
+	case owner != "" && owner != user:
+		return outcome.StallFor(0, infrav1.AccountChangedReason, "the portal does not know %s, which belongs to portal user %s. Put that user's "+
+			"credentials into the identity Secret", what, owner)
+	}
+	return outcome.Outcome{}
 }
 
+// notFoundRetry is how soon the portal is asked again for its user.
+const notFoundRetry = 15 * time.Second
+
 // markLost stores that the operation is lost, and why. The provider does not send it again at once.
-func (m Runner) markLost(ctx context.Context, op *Operation, why string, r Request) outcome.Outcome {
-	ctx, cancel := Detach(ctx)
-	defer cancel()
-	op.Unknown, op.Time = why, metav1.Now()
-	if err := m.Writer.Settle(ctx, m.Object, m.update(op, r)); err != nil {
+func (m Runner) markLost(ctx context.Context, why string) outcome.Outcome {
+	if err := m.learn(ctx, m.Writer.Settle, Event{Unknown: why, At: metav1.Now()}); err != nil {
 		return outcome.Fail(err)
 	}
-	if !op.Type.Repeatable() {
-		return m.held(ctx, op, r)
+	if op := m.State.Last; op.Type.Repeatable() {
+		return m.Refuse(op, m.lost(ctx))
 	}
-	return m.refuse(op, m.lost(ctx, op, r))
+	return m.lost(ctx)
 }
 
 // lost returns the outcome of a lost operation.
-func (m Runner) lost(ctx context.Context, op *Operation, r Request) outcome.Outcome {
+func (m Runner) lost(ctx context.Context) outcome.Outcome {
+	op := m.State.Last
 	if !op.Type.Repeatable() {
-		return m.held(ctx, op, r)
+		return m.held(ctx, op)
 	}
 	return outcome.WaitFor(op.ResendIn(), infrav1.AnswerLostReason, "the portal's answer to the %s was lost: %s. The operation counts as running until the nodes show that "+
 		"it is done, or until the provider sends it again%s", op, op.Unknown, m.wayToAbandon(op))
 }
 
-// Finish stores how the operation ended.
-func (m Runner) Finish(ctx context.Context, op *Operation, result Result, id string, r Request) outcome.Outcome {
-	if err := m.end(ctx, op, result, id, nil, r); err != nil {
+// Finish stores how the operation in flight ended. createdID is the id of the resource that a creation created.
+func (m Runner) Finish(ctx context.Context, result Result, createdID string) outcome.Outcome {
+	if err := m.learn(ctx, m.Writer.Settle, Event{Result: result, CreatedID: createdID}); err != nil {
 		return outcome.Fail(err)
 	}
+	op := m.State.Last
 	m.Backoff.Forget(string(op.Type))
-	if _, done := op.words(id); result == Succeeded {
+	if _, done := op.words(createdID); result == Succeeded {
 		m.event(corev1.EventTypeNormal, infrav1.EventOperationSucceeded, op, "%s", done)
 	}
 	return outcome.Outcome{}
 }
 
 // abandon ends the operation because a person asked for it. The provider does not send the same request again at once.
-func (m Runner) abandon(ctx context.Context, op *Operation, r Request) outcome.Outcome {
-	if err := m.end(ctx, op, Abandoned, "", nil, r); err != nil {
+func (m Runner) abandon(ctx context.Context) outcome.Outcome {
+	if err := m.learn(ctx, m.Writer.Settle, Event{Result: Abandoned}); err != nil {
 		return outcome.Fail(err)
 	}
+	op := m.State.Last
 	m.event(corev1.EventTypeWarning, infrav1.EventOperationFailed, op, "Abandoned the %s: a person set annotation %s", op, infrav1.DecisionAnnotation)
-	return m.refuse(op, outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the %s was abandoned. The provider decides again what to do", op))
+	return m.Refuse(op, outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the %s was abandoned. The provider decides again what to do", op))
 }
 
 // fail ends an operation whose job failed.
-func (m Runner) fail(ctx context.Context, op *Operation, cause *cloud.Error, r Request) outcome.Outcome {
-	if err := m.end(ctx, op, Failed, "", cause, r); err != nil {
+func (m Runner) fail(ctx context.Context, op *Operation, cause *cloud.Error) outcome.Outcome {
+	if err := m.learn(ctx, m.Writer.Settle, Event{Result: Failed}); err != nil {
 		return outcome.Fail(err)
 	}
 	m.event(corev1.EventTypeWarning, infrav1.EventOperationFailed, op, "Job %s for the %s failed: %v", op.JobID, op, cause)
@@ -275,19 +287,7 @@ func (m Runner) fail(ctx context.Context, op *Operation, cause *cloud.Error, r R
 	if o.Kind == outcome.Retry || o.Reason == infrav1.InternalErrorReason {
 		o = outcome.WaitFor(0, infrav1.JobFailedReason, "%v", cause)
 	}
-	return m.refuse(op, o.Prefix("job %s for the %s failed", op.JobID, op))
-}
-
-// end stores the result, and removes the annotations that name the operation.
-func (m Runner) end(ctx context.Context, op *Operation, result Result, id string, cause error, r Request) error {
-	ctx, cancel := Detach(ctx)
-	defer cancel()
-	return m.Writer.Settle(ctx, m.Object, func() {
-		op.Result = result
-		r.UpdateObject(op, id, cause)
-		Put(m.Object, op)
-		delete(m.Object.GetAnnotations(), infrav1.DecisionAnnotation)
-	})
+	return m.Refuse(op, o.Prefix("job %s for the %s failed", op.JobID, op))
 }
 
 // Progress returns the outcome of Start or Poll for a condition. The condition stays False while an operation is in flight.
@@ -296,10 +296,6 @@ func Progress(op *Operation, o outcome.Outcome, reason string) outcome.Outcome {
 		return o
 	}
 	return outcome.WaitFor(o.RequeueAfter, reason, "waiting for the portal to finish the %s (job %s)", op, op.JobID)
-}
-
-func (m Runner) refuse(op *Operation, o outcome.Outcome) outcome.Outcome {
-	return m.Backoff.Refuse(string(op.Type), op.Attempt, o)
 }
 
 func (m Runner) event(kind, reason string, op *Operation, format string, args ...any) {

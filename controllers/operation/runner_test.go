@@ -21,13 +21,10 @@ import (
 var scaleUp = works[2]
 
 // machine is one pass of a manager that lives on in memory.
-func (f *fixture) machine(backoff *outcome.Backoff) (Runner, *request) {
+func (f *fixture) machine(backoff *outcome.Backoff) (Runner, Send) {
 	f.Helper()
-	cp := f.object()
-	m := Runner{
-		Object: cp, Writer: Writer{Client: f.store, Live: f.store}, Backoff: backoff, Portal: f.client(), Flow: "default/story", Cluster: f.id,
-	}
-	return m, &request{f: f, cp: cp, portal: m.Portal}
+	m := f.runner(f.object(), f.client(), backoff)
+	return m, f.send(m)
 }
 
 // next is a scale to 5 workers.
@@ -54,9 +51,9 @@ func TestLog(t *testing.T) {
 				defer f.portal.Close()
 				var lines []string
 				log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
-				m, r := f.machine(&outcome.Backoff{})
+				m, send := f.machine(&outcome.Backoff{})
 				op := next()
-				m.Start(ctrl.LoggerInto(t.Context(), log), op, r)
+				m.Start(ctrl.LoggerInto(t.Context(), log), op, send)
 				if len(lines) != 2 || !strings.Contains(lines[0], "Sending") || !strings.Contains(lines[1], test.words) {
 					t.Fatalf("%q", lines)
 				}
@@ -80,12 +77,12 @@ func TestNothingIsSentWhileAJobRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, scaleUp, emulator.Options{})
 		defer f.portal.Close()
-		m, r := f.machine(&outcome.Backoff{})
-		if o := m.Start(t.Context(), next(), r); !o.IsDone() || o.RequeueAfter < pollAfterError {
+		m, send := f.machine(&outcome.Backoff{})
+		if o, _ := m.Start(t.Context(), next(), send); !o.IsDone() || o.RequeueAfter < pollAfterError {
 			t.Fatalf("%+v", o)
 		}
 		first := f.operation()
-		if o := m.Start(t.Context(), next(), r); o.Kind != outcome.Failed {
+		if o, _ := m.Start(t.Context(), next(), send); o.Kind != outcome.Failed {
 			t.Errorf("%+v", o)
 		}
 		if _, requests := f.jobs(); requests != 1 || f.operation().ID != first.ID {
@@ -99,13 +96,13 @@ func TestNothingIsSentFromOldData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, scaleUp, emulator.Options{})
 		defer f.portal.Close()
-		m, r := f.machine(&outcome.Backoff{})
+		m, send := f.machine(&outcome.Backoff{})
 		theirs := f.object()
 		metav1.SetMetaDataAnnotation(&theirs.ObjectMeta, "note", "theirs")
 		if err := f.store.Update(t.Context(), theirs); err != nil {
 			t.Fatal(err)
 		}
-		o := m.Start(t.Context(), next(), r)
+		o, _ := m.Start(t.Context(), next(), send)
 		if _, requests := f.jobs(); requests != 0 || o.Kind != outcome.Retry || f.operation() != nil {
 			t.Errorf("%d requests, %+v, %+v", requests, o, f.operation())
 		}
@@ -128,19 +125,19 @@ func TestBusyLeavesTheRecord(t *testing.T) {
 					f := newFixture(t, scaleUp, emulator.Options{}, fault)
 					defer f.portal.Close()
 					cp := f.object()
-					Put(cp, last)
+					putLast(cp, last)
 					if err := f.store.Update(t.Context(), cp); err != nil {
 						t.Fatal(err)
 					}
-					m, r := f.machine(&outcome.Backoff{})
-					o := m.Start(t.Context(), next(), r)
+					m, send := f.machine(&outcome.Backoff{})
+					o, _ := m.Start(t.Context(), next(), send)
 					if got := f.operation(); o.IsDone() || (got == nil) != (last == nil) || got != nil && (got.ID != "before" || got.Unknown != last.Unknown) {
 						t.Errorf("%+v, %+v", o, got)
 					}
 					if blocksMove(f.object()) {
 						t.Error("the object cannot be moved, although nothing is under way")
 					}
-					if again := m.Start(t.Context(), next(), r); again.Reason != o.Reason || again.RequeueAfter <= 0 {
+					if again, _ := m.Start(t.Context(), next(), send); again.Reason != o.Reason || again.RequeueAfter <= 0 {
 						t.Errorf("sent again at once: %+v", again)
 					}
 				})
@@ -157,15 +154,15 @@ func TestAbandon(t *testing.T) {
 				f := newFixture(t, w, emulator.Options{})
 				defer f.portal.Close()
 				cp := f.object()
-				Put(cp, &Operation{ID: "x", Type: w.Type, Target: w.target, JobID: "job-1", Time: metav1.Now()})
+				putLast(cp, &Operation{ID: "x", Type: w.Type, Target: w.target, JobID: "job-1", Time: metav1.Now()})
 				metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionAbandon.About("x"))
 				if err := f.store.Update(t.Context(), cp); err != nil {
 					t.Fatal(err)
 				}
 				recorder := events.NewFakeRecorder(10)
-				m, r := f.machine(&outcome.Backoff{})
+				m, _ := f.machine(&outcome.Backoff{})
 				m.Portal, m.Recorder = nil, recorder
-				o := m.Poll(t.Context(), r)
+				o := m.Poll(t.Context())
 				_, left := f.object().Annotations[infrav1.DecisionAnnotation]
 				if got := f.operation(); w.Type.Repeatable() != (got.Result == Abandoned) || w.Type.Repeatable() == left {
 					t.Errorf("%+v, annotation left: %v, %+v", got, left, o)

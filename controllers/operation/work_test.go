@@ -5,7 +5,7 @@ package operation
 import (
 	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
@@ -24,15 +24,31 @@ type work struct {
 const networkAnnotation = infrav1.NetworkAnnotation
 
 func record(cp *infrav1.PortalControlPlane) Record {
-	r, err := LoadRecord(cp)
+	state, err := Load(cp)
 	if err != nil {
 		return Record{}
 	}
-	return *r
+	return state.Record
+}
+
+// lastOf returns the last operation of the object.
+func lastOf(obj client.Object) (*Operation, error) {
+	state, err := Load(obj)
+	return state.Last, err
+}
+
+// putLast makes op the last operation of the object. The record stays.
+func putLast(obj client.Object, op *Operation) {
+	state, err := Load(obj)
+	if err != nil {
+		panic(err)
+	}
+	state.Last = op
+	state.Put(obj)
 }
 
 func succeeded(cp *infrav1.PortalControlPlane) bool {
-	op, err := Load(cp)
+	op, err := lastOf(cp)
 	return err == nil && op != nil && op.Result == Succeeded
 }
 
@@ -73,60 +89,32 @@ var works = []work{
 	},
 }
 
-// request implements Request for all of them, as the controllers do.
-type request struct {
-	f      *fixture
-	cp     *infrav1.PortalControlPlane
-	portal *cloud.Client
-	gone   bool
+// send sends the request of the work, as the controllers do.
+func (f *fixture) send(m Runner) Send {
+	return func(ctx context.Context) (created cloud.Created, err error) {
+		switch f.work.Type {
+		case Create:
+			created.Job, err = m.Portal.CreateCluster(ctx, clusterRequest(m.Portal, m.State.Last.Target))
+		case CreateNetwork:
+			return m.Portal.CreateNetwork(ctx, cloud.CreateNetworkRequest{CIDR: f.work.target})
+		case Scale:
+			created.Job, err = m.Portal.ScaleCluster(ctx, f.id, 5)
+		case Upgrade:
+			created.Job, err = m.Portal.UpgradeCluster(ctx, f.id, versionID(m.Portal, f.work.target))
+		case Delete:
+			created.Job, err = m.Portal.DeleteCluster(ctx, f.id)
+		}
+		return created, err
+	}
 }
 
-func (r *request) Send(ctx context.Context) (cloud.Created, error) {
-	var job cloud.Job
-	var err error
-	switch r.f.work.Type {
-	case Create:
-		job, err = r.portal.CreateCluster(ctx, clusterRequest(r.portal, r.cp.Spec.ClusterName))
-	case CreateNetwork:
-		return r.portal.CreateNetwork(ctx, cloud.CreateNetworkRequest{CIDR: r.f.work.target})
-	case Scale:
-		job, err = r.portal.ScaleCluster(ctx, r.f.id, 5)
-	case Upgrade:
-		job, err = r.portal.UpgradeCluster(ctx, r.f.id, versionID(r.portal, r.f.work.target))
-	case Delete:
-		job, err = r.portal.DeleteCluster(ctx, r.f.id)
-		r.gone = cloud.IsNotFound(err)
+// next returns the operation of the work, whose intent is about to be stored.
+func (f *fixture) next(cp *infrav1.PortalControlPlane) *Operation {
+	op := New(f.work.Type, f.work.target)
+	op.Attempt, op.From = "1", 2
+	if f.work.Type == Create {
+		op.Target = cp.Spec.ClusterName
+		op.Record = &Record{Name: record(cp).Name, Size: 2, Workers: &infrav1.WorkerParameters{}}
 	}
-	return cloud.Created{Job: job}, err
-}
-
-func (r *request) UpdateObject(op *Operation, id string, _ error) {
-	known := record(r.cp)
-	switch {
-	case op.Type == Create && op.Result == Succeeded:
-		r.cp.Spec.ClusterID = id
-	case op.Type == Create && op.Result == Failed:
-		r.cp.Spec.ClusterName = op.Target + "x"
-	case op.Type == CreateNetwork && op.Result == Succeeded:
-		metav1.SetMetaDataAnnotation(&r.cp.ObjectMeta, networkAnnotation, id)
-	case op.Type == Upgrade && op.Result == Succeeded:
-		known.Version = op.Target
-	case op.Type == Scale && (op.Lost() || op.Result == Failed):
-		known.Size = SizeUnknown
-	case op.Type == Scale:
-		known.Size = op.Size()
-	}
-	PutRecord(r.cp, &known)
-}
-
-// Find implements Finder. A network cannot be found.
-func (r *request) Find(ctx context.Context) (string, error) {
-	if r.f.work.Type != Create {
-		return "", nil
-	}
-	found, err := r.portal.FindClusters(ctx, r.cp.Spec.ClusterName)
-	if err != nil || len(found) != 1 {
-		return "", err
-	}
-	return found[0].ID, nil
+	return op
 }

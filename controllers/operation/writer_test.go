@@ -64,7 +64,7 @@ func (b *writerBench) get(ctx context.Context, c client.WithWatch, key client.Ob
 
 // intend stores an intent, as Start does before a request.
 func (b *writerBench) intend(op *Operation) error {
-	return b.writer.Change(b.Context(), b.cached, func() { Put(b.cached, op) })
+	return b.writer.Change(b.Context(), b.cached, func() { putLast(b.cached, op) })
 }
 
 // away makes the API server refuse everything for the duration.
@@ -99,7 +99,7 @@ func (b *writerBench) somebodyElse() {
 
 func (b *writerBench) operation() *Operation {
 	b.Helper()
-	op, err := Load(b.stored())
+	op, err := lastOf(b.stored())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestSettleAfterAConflict(t *testing.T) {
 		}
 		b.somebodyElse()
 		op.JobID = "job-1"
-		if err := b.writer.Settle(t.Context(), b.cached, func() { Put(b.cached, op) }); err != nil {
+		if err := b.writer.Settle(t.Context(), b.cached, func() { putLast(b.cached, op) }); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.operation(); got == nil || got.JobID != "job-1" || b.stored().Annotations["note"] == "" {
@@ -160,7 +160,7 @@ func TestSettleEndsWithTheObject(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		err := b.writer.Settle(t.Context(), b.cached, func() { Put(b.cached, New(Scale, "5")) })
+		err := b.writer.Settle(t.Context(), b.cached, func() { putLast(b.cached, New(Scale, "5")) })
 		if !apierrors.IsNotFound(err) || time.Since(start) > time.Second {
 			t.Errorf("%v after %s", err, time.Since(start))
 		}

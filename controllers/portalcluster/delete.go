@@ -51,12 +51,12 @@ func (r *Reconciler) reportNetwork(s *scope) {
 			"Network %s, created from %s, remains at the portal: its API cannot delete networks. Delete it on the portal's pages", id, network.CIDR)
 		return
 	}
-	op, err := operation.Load(s.portalCluster)
+	state, err := operation.Load(s.portalCluster)
 	cidr := network.CIDR
-	if op.InFlight() {
+	if op := state.Op(); op != nil {
 		cidr = op.Target
 	}
-	if cidr == "" || network.ID != "" || err == nil && !op.InFlight() {
+	if cidr == "" || network.ID != "" || err == nil && state.Op() == nil {
 		return
 	}
 	r.Recorder.Eventf(s.portalCluster, nil, corev1.EventTypeWarning, infrav1.EventNetworkMayRemain, "Delete",

@@ -21,19 +21,19 @@ func (r *Reconciler) reconcileNetwork(ctx context.Context, s *scope) outcome.Out
 	if network == nil {
 		return outcome.DoneWith("the portal creates an isolated network with the cluster")
 	}
-	op, err := operation.Load(s.portalCluster)
+	state, err := operation.Load(s.portalCluster)
 	if err != nil {
 		return outcome.StallFor(0, infrav1.AnnotationUnreadableReason, "%v", err)
 	}
 	if network.ID != "" {
 		s.networkID = network.ID
-		return r.adoptNetwork(ctx, s, op)
+		return r.adoptNetwork(ctx, s, &state)
 	}
-	if err := r.restoreNetwork(ctx, s, op); err != nil {
+	if err := r.restoreNetwork(ctx, s, state.Op()); err != nil {
 		return outcome.Fail(err)
 	}
 	if s.portalCluster.Annotations[infrav1.NetworkAnnotation] == "" {
-		if o := r.createNetwork(ctx, s, op); !o.IsDone() {
+		if o := r.createNetwork(ctx, s, &state); !o.IsDone() {
 			return o
 		}
 	}
@@ -45,7 +45,7 @@ func (r *Reconciler) reconcileNetwork(ctx context.Context, s *scope) outcome.Out
 // The status survives such a replacement.
 func (r *Reconciler) restoreNetwork(ctx context.Context, s *scope, op *operation.Operation) error {
 	id := s.portalCluster.Status.NetworkID
-	if id == "" || op.InFlight() || s.portalCluster.Annotations[infrav1.NetworkAnnotation] != "" {
+	if id == "" || op != nil || s.portalCluster.Annotations[infrav1.NetworkAnnotation] != "" {
 		return nil
 	}
 	return r.writer().Change(ctx, s.portalCluster, func() {
@@ -54,50 +54,32 @@ func (r *Reconciler) restoreNetwork(ctx context.Context, s *scope, op *operation
 }
 
 // adoptNetwork ends an unfinished creation: spec.network.id names the network that it created.
-func (r *Reconciler) adoptNetwork(ctx context.Context, s *scope, op *operation.Operation) outcome.Outcome {
-	if op.InFlight() {
-		if o := r.runner(s).Finish(ctx, op, operation.Abandoned, "", networkCreation{s}); !o.IsDone() {
-			return o
-		}
+func (r *Reconciler) adoptNetwork(ctx context.Context, s *scope, state *operation.State) outcome.Outcome {
+	if state.Op() == nil {
+		return outcome.Outcome{}
 	}
-	return outcome.Outcome{}
+	return r.runner(s, state).Finish(ctx, operation.Abandoned, "")
 }
 
-// createNetwork starts the creation, or takes the one in flight a step further.
-func (r *Reconciler) createNetwork(ctx context.Context, s *scope, op *operation.Operation) (o outcome.Outcome) {
-	if op.InFlight() {
-		o = r.runner(s).Poll(ctx, networkCreation{s})
+// createNetwork starts the creation, or takes the one in flight a step further. The portal can neither list nor delete networks, so
+// a network that an interrupted call may have created cannot be found.
+func (r *Reconciler) createNetwork(ctx context.Context, s *scope, state *operation.State) (o outcome.Outcome) {
+	runner, cidr := r.runner(s, state), s.portalCluster.Spec.Network.CIDR
+	if state.Op() != nil {
+		o = runner.Poll(ctx)
 	} else {
-		op = operation.New(operation.CreateNetwork, s.portalCluster.Spec.Network.CIDR)
-		op.Attempt = op.Target + " " + s.identity.Version
-		o = r.runner(s).Start(ctx, op, networkCreation{s})
+		op := operation.New(operation.CreateNetwork, cidr)
+		op.Attempt = cidr + " " + s.identity.Version
+		o, _ = runner.Start(ctx, op, func(ctx context.Context) (cloud.Created, error) {
+			return s.identity.Portal.CreateNetwork(ctx, cloud.CreateNetworkRequest{CIDR: cidr})
+		})
 	}
-	op, err := operation.Load(s.portalCluster)
-	if err != nil {
-		return outcome.Fail(err)
-	}
-	return operation.Progress(op, o, infrav1.CreatingReason)
+	return operation.Progress(state.Op(), o, infrav1.CreatingReason)
 }
 
-// networkCreation is a request for a network from a CIDR. The portal can neither list nor delete networks, so a network that an
-// interrupted call may have created cannot be found.
-type networkCreation struct{ s *scope }
-
-// Send implements operation.Request.
-func (q networkCreation) Send(ctx context.Context) (cloud.Created, error) {
-	return q.s.identity.Portal.CreateNetwork(ctx, cloud.CreateNetworkRequest{CIDR: q.s.portalCluster.Spec.Network.CIDR})
-}
-
-// UpdateObject implements operation.Request.
-func (q networkCreation) UpdateObject(op *operation.Operation, id string, _ error) {
-	if op.Result == operation.Succeeded {
-		metav1.SetMetaDataAnnotation(&q.s.portalCluster.ObjectMeta, infrav1.NetworkAnnotation, id)
-	}
-}
-
-func (r *Reconciler) runner(s *scope) operation.Runner {
+func (r *Reconciler) runner(s *scope, state *operation.State) operation.Runner {
 	return operation.Runner{
-		Object: s.portalCluster, Writer: r.writer(), Backoff: &r.memory(s).backoff, Recorder: r.Recorder, Observe: metrics.JobEnded,
+		Object: s.portalCluster, State: state, Writer: r.writer(), Backoff: &r.memory(s).backoff, Recorder: r.Recorder, Observe: metrics.JobEnded,
 		Portal: s.identity.Portal, Flow: client.ObjectKeyFromObject(s.portalCluster).String() + "/network",
 	}
 }

@@ -259,8 +259,8 @@ func TestLostNetwork(t *testing.T) {
 	}
 	b.reconcile(3)
 	b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
-	if op, err := operation.Load(b.get()); err != nil || op.InFlight() {
-		t.Errorf("the operation that a person has settled is still in flight: %+v, %v", op, err)
+	if state, err := operation.Load(b.get()); err != nil || state.Op() != nil {
+		t.Errorf("the operation that a person has settled is still in flight: %+v, %v", state.Op(), err)
 	}
 }
 

@@ -132,7 +132,7 @@ func TestBuildNotOffered(t *testing.T) {
 				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = test.wanted })
 				for range 60 {
 					s := f.pass()
-					if c := conditions.Get(s.controlPlane, infrav1.VersionUpToDateCondition); c.Status == "True" || s.controlPlane.Status.Version == test.wanted && s.op == nil && s.serverVersion == test.shown {
+					if c := conditions.Get(s.controlPlane, infrav1.VersionUpToDateCondition); c.Status == "True" || s.controlPlane.Status.Version == test.wanted && s.Op() == nil && s.serverVersion == test.shown {
 						t.Fatalf("reported to run %s: %s, %+v", test.wanted, s.controlPlane.Status.Version, c)
 					}
 					time.Sleep(7 * time.Second)

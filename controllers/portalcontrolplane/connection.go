@@ -49,7 +49,7 @@ const (
 // connect finds out how the API server reacts to the stored kubeconfig. If the Secret holds neither the provider's kubeconfig nor a
 // user's, no server is asked.
 func (r *Reconciler) connect(s *scope, stored storedKubeconfig) {
-	if !stored.writtenByProvider(s.record) && !kubeconfig.UserManaged(stored.Secret) {
+	if !stored.writtenByProvider(s.Record) && !kubeconfig.UserManaged(stored.Secret) {
 		s.access = accessChanged
 		return
 	}
@@ -92,8 +92,8 @@ func (r *Reconciler) readWorkload(ctx context.Context, s *scope) outcome.Outcome
 // other operation does.
 func (s *scope) versionKey() string {
 	question := string(s.controlPlane.UID) + " " + s.controlPlane.Spec.ClusterID
-	if s.last.Is(operation.Upgrade) {
-		question += fmt.Sprint(" ", s.last.ID, s.last.Result)
+	if s.Last.Is(operation.Upgrade) {
+		question += fmt.Sprint(" ", s.Last.ID, s.Last.Result)
 	}
 	return question
 }

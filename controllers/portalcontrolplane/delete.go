@@ -49,7 +49,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 	if s.cluster != nil {
 		r.Secrets.Forget(s.kubeconfigSecret())
 	}
-	err := r.change(ctx, s, func() { controllerutil.RemoveFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) })
+	err := r.change(ctx, s, func(*operation.State) { controllerutil.RemoveFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) })
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
 
@@ -60,7 +60,7 @@ func (r *Reconciler) deleteCluster(ctx context.Context, s *scope) outcome.Outcom
 	switch {
 	case err != nil:
 		return outcome.Fail(err)
-	case spec.ClusterID == "" && s.op == nil:
+	case spec.ClusterID == "" && s.Op() == nil:
 		r.warnAbandonedNames(s)
 		return outcome.Outcome{} // no request was sent, or it was refused
 	case !mine:
@@ -82,7 +82,7 @@ func (r *Reconciler) deleteCluster(ctx context.Context, s *scope) outcome.Outcom
 // which no controller will do later. While the portal removes nodes, all of them are left alone, because Pods would return to those that go.
 // A workload cluster that cannot be changed must not hold the deletion.
 func (r *Reconciler) restoreNodes(ctx context.Context, s *scope, machines []clusterv1.Machine) error {
-	if s.cluster == nil || !s.owns() || s.deletionPolicy() != infrav1.DeletionPolicyRetain || operationOn(s.op) == claims.RemovingNodes {
+	if s.cluster == nil || !s.owns() || s.deletionPolicy() != infrav1.DeletionPolicyRetain || operationOn(s.Op()) == claims.RemovingNodes {
 		return nil
 	}
 	if s.workload == nil {
@@ -128,16 +128,16 @@ func isDrained(n *corev1.Node, machines []clusterv1.Machine) bool {
 // finishCreation waits for a creation that is under way, or settles one whose outcome is unknown, because without it no id to
 // delete is known.
 func (r *Reconciler) finishCreation(ctx context.Context, s *scope) outcome.Outcome {
-	settled := s.op.Lost() && infrav1.DecisionRetry.MadeOn(s.controlPlane, s.op.ID) // a person has checked that the cluster does not exist
+	settled := s.Op().Lost() && infrav1.DecisionRetry.MadeOn(s.controlPlane, s.Op().ID) // a person has checked that the cluster does not exist
 	o := r.pollCreation(ctx, s)
 	switch {
 	case o.Kind == outcome.Failed:
 		return o
 	case s.controlPlane.Spec.ClusterID != "":
 		return outcome.RetryAfter(0) // the next pass decides whether it is deleted
-	case s.op == nil && settled:
+	case s.Op() == nil && settled:
 		return outcome.Outcome{}
-	case s.op == nil:
+	case s.Op() == nil:
 		return outcome.RetryAfter(0) // the creation failed, so nothing is left to delete
 	}
 	return o
@@ -145,63 +145,47 @@ func (r *Reconciler) finishCreation(ctx context.Context, s *scope) outcome.Outco
 
 // deleteKnown deletes the cluster by its id. It waits for the operation in flight, unless that is stuck or lost.
 func (r *Reconciler) deleteKnown(ctx context.Context, s *scope) outcome.Outcome {
-	if s.op.Is(operation.Create) {
+	if s.Op().Is(operation.Create) {
 		if o := r.endCreation(ctx, s, operation.Abandoned); !o.IsDone() {
 			return o
 		}
 	}
-	running := s.op
+	running := s.Op()
 	if running != nil {
 		o := r.reconcileOperation(ctx, s)
 		switch {
 		case o.Kind == outcome.Failed:
 			return o
-		case running.Type == operation.Delete && s.last.Result == operation.Succeeded:
+		case running.Type == operation.Delete && s.Last.Result == operation.Succeeded:
 			r.warnAbandonedNames(s)
 			return outcome.Outcome{}
-		case s.op == nil, s.op.Lost() && s.op.ResendIn() == 0, s.op.Type != operation.Delete && (s.op.Lost() || o.Reason == infrav1.JobStuckReason):
+		case s.Op() == nil, s.Op().Lost() && s.Op().ResendIn() == 0, s.Op().Type != operation.Delete && (s.Op().Lost() || o.Reason == infrav1.JobStuckReason):
 			// the deletion is sent
 		default:
-			return operation.Progress(s.op, o, infrav1.DeletingReason)
+			return operation.Progress(s.Op(), o, infrav1.DeletingReason)
 		}
 	}
 	return r.sendDelete(ctx, s)
 }
 
-// deletion is a request to delete the portal cluster.
-type deletion struct{ s *scope }
-
-// Send implements operation.Request.
-func (q deletion) Send(ctx context.Context) (cloud.Created, error) {
-	job, err := q.s.identity.Portal.DeleteCluster(ctx, q.s.controlPlane.Spec.ClusterID)
-	return cloud.Created{Job: job}, err
-}
-
-// UpdateObject implements operation.Request.
-func (q deletion) UpdateObject(*operation.Operation, string, error) {}
-
+// sendDelete asks the portal to delete the cluster. It is done if the portal does not know it.
 func (r *Reconciler) sendDelete(ctx context.Context, s *scope) outcome.Outcome {
-	op, request := operation.New(operation.Delete, s.controlPlane.Spec.ClusterID), &notFoundDetector{Request: deletion{s}}
-	op.Nodes = max(0, s.record.Size)
-	o := r.start(ctx, s, op, request)
-	if request.unknown {
-		return r.goneOrHidden(ctx, s, o)
+	id := s.controlPlane.Spec.ClusterID
+	op := operation.New(operation.Delete, id)
+	op.Nodes = max(0, s.Record.Size)
+	o, err := r.start(ctx, s, op, func(ctx context.Context) (cloud.Job, error) { return s.identity.Portal.DeleteCluster(ctx, id) })
+	if !cloud.IsNotFound(err) {
+		return operation.Progress(s.Op(), o, infrav1.DeletingReason)
 	}
-	return operation.Progress(s.op, o, infrav1.DeletingReason)
-}
-
-// goneOrHidden interprets a 404: only under the user that created the cluster does it prove that the cluster is gone.
-func (r *Reconciler) goneOrHidden(ctx context.Context, s *scope, o outcome.Outcome) outcome.Outcome {
-	if !r.runner(s).MayBeOtherUser(ctx) {
-		return outcome.Outcome{}
+	hidden := r.runner(s).NotFound(ctx, "cluster "+id).NoLaterThan(o.RequeueAfter)
+	if hidden.Kind == outcome.Stalled {
+		hidden.Message += ", or set spec.deletionPolicy to Retain if the cluster is gone"
 	}
-	return outcome.StallFor(o.RequeueAfter, infrav1.AccountChangedReason,
-		"the portal does not know cluster %s, which portal user %s created. Put that user's credentials into the identity Secret, "+
-			"or set spec.deletionPolicy to Retain if the cluster is gone", s.controlPlane.Spec.ClusterID, s.record.UserID)
+	return hidden
 }
 
 func (r *Reconciler) warnAbandonedNames(s *scope) {
-	if names := s.record.AbandonedNames; len(names) > 0 {
+	if names := s.Record.AbandonedNames; len(names) > 0 {
 		r.warn(s, infrav1.EventOperationFailed, "Create", "Creating the cluster failed under %d names. Look for clusters with these names at the portal, "+
 			"and delete them there: %s", len(names), strings.Join(names, ", "))
 	}

@@ -109,9 +109,9 @@ func (s *scope) desiredBy(from members) desired {
 		d.autoscaled = d.autoscaled || autoscaled(mp)
 	}
 	d.topologyDeployments, d.awaited = topologyOf(s.cluster, from.deployments, from.pools)
-	d.sum += d.kept(s.record.Size)
+	d.sum += d.kept(s.Record.Size)
 	if d.sum == 0 {
-		d.stays = s.record.MinWorkers
+		d.stays = s.Record.MinWorkers
 	}
 	d.sum += d.stays
 	return d

@@ -61,7 +61,7 @@ func TestDrainingBeforeUpgrade(t *testing.T) {
 				builder = builder.WithObjects(test.machine)
 			}
 			s := passed(func(s *scope) {
-				s.cluster.Namespace, s.cluster.Name, s.last = prod.Namespace, prod.Name, test.last
+				s.cluster.Namespace, s.cluster.Name, s.Last = prod.Namespace, prod.Name, test.last
 				s.nodes = []corev1.Node{*nodeWith(ready, func(n *corev1.Node) { n.Name = "another" })}
 				if test.node != nil {
 					s.nodes = append(s.nodes, *test.node)

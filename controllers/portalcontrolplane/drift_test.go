@@ -42,9 +42,9 @@ func TestDrift(t *testing.T) {
 		"more":                    {passed(present("1", "2", "3", "4")), true},
 		"none":                    {passed(present()), true},
 		"while an operation runs": {passed(present("1", "2"), inFlight(operation.Operation{Type: operation.Upgrade})), false},
-		"of uncertain size":       {passed(present("1", "2"), func(s *scope) { s.record.SizeUncertain = true }), false},
-		"of unknown size":         {passed(present("1", "2"), func(s *scope) { s.record.Size = operation.SizeUnknown }), false},
-		"of size 0, and one":      {passed(present("1"), func(s *scope) { s.record.Size = 0 }), true},
+		"of uncertain size":       {passed(present("1", "2"), func(s *scope) { s.Record.SizeUncertain = true }), false},
+		"of unknown size":         {passed(present("1", "2"), func(s *scope) { s.Record.Size = operation.SizeUnknown }), false},
+		"of size 0, and one":      {passed(present("1"), func(s *scope) { s.Record.Size = 0 }), true},
 		"more Nodes, as many run": {passed(present("1", "2", "3", "4"), func(s *scope) { s.plan.Counted = 3 }), false},
 		"Nodes as many, more run": {passed(present("1", "2", "3"), func(s *scope) { s.plan.Counted = 4 }), true},
 	}
@@ -73,7 +73,7 @@ func newDrifting(t *testing.T, uids ...string) *drifting {
 	t.Helper()
 	d := &drifting{T: t, scope: passed(present(uids...))}
 	d.controlPlane.Namespace, d.controlPlane.Name = prod.Namespace, prod.Name
-	operation.PutRecord(d.controlPlane, d.record)
+	putRecord(d.controlPlane, d.Record)
 	store := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(d.controlPlane).Build()
 	d.manager = &Reconciler{Client: store, Live: store}
 	return d
@@ -88,8 +88,8 @@ func (d *drifting) pass() (outcome.Outcome, bool) {
 	}
 	if o.Kind == outcome.Retry {
 		d.counts++
-		if !d.record.SizeUncertain || d.record.Size != d.plan.Counted {
-			d.Errorf("counted as %+v, want %d", d.record, d.plan.Counted)
+		if !d.Record.SizeUncertain || d.Record.Size != d.plan.Counted {
+			d.Errorf("counted as %+v, want %d", d.Record, d.plan.Counted)
 		}
 	}
 	return o, differs
@@ -105,11 +105,11 @@ func (d *drifting) wait(total time.Duration) {
 
 // restore asks the portal for the size, which succeeds, and shows these nodes.
 func (d *drifting) restore(uids ...string) {
-	d.last = operation.New(operation.Scale, "3")
-	d.last.From, d.last.Before, d.last.Result = d.record.Size, claims.Snapshot(d.plan.Present), operation.Succeeded
-	operation.Put(d.controlPlane, d.last)
-	d.record.Size, d.record.SizeUncertain = 3, false
-	operation.PutRecord(d.controlPlane, d.record)
+	d.Last = operation.New(operation.Scale, "3")
+	d.Last.From, d.Last.Before, d.Last.Result = d.Record.Size, claims.Snapshot(d.plan.Present), operation.Succeeded
+	put(d.controlPlane, d.Last)
+	d.Record.Size, d.Record.SizeUncertain = 3, false
+	putRecord(d.controlPlane, d.Record)
 	present(uids...)(d.scope)
 }
 
@@ -138,8 +138,8 @@ func TestReconcileDrift(t *testing.T) {
 		if err := d.manager.Client.Get(t.Context(), prod, stored.controlPlane); err != nil {
 			t.Fatal(err)
 		}
-		if record, err := operation.LoadRecord(stored.controlPlane); err != nil || record.Size != 2 || !record.SizeUncertain || record.Version != "v1.36.3" {
-			t.Errorf("stored: %+v, %v", record, err)
+		if record := stateOf(stored.controlPlane).Record; record.Size != 2 || !record.SizeUncertain || record.Version != "v1.36.3" {
+			t.Errorf("stored: %+v", record)
 		}
 		if o, differs := d.pass(); differs {
 			t.Errorf("after that the size is uncertain, and nothing differs from it: %+v", o)
@@ -154,7 +154,7 @@ func TestDriftInterrupted(t *testing.T) {
 		"another one is missing":    present("1"),
 		"as many as the size":       present("1", "2", "3"),
 		"an operation ran":          inFlight(operation.Operation{Type: operation.Upgrade}),
-		"the size became uncertain": func(s *scope) { s.record.SizeUncertain = true },
+		"the size became uncertain": func(s *scope) { s.Record.SizeUncertain = true },
 	} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestDriftInterrupted(t *testing.T) {
 				before := *d.scope
 				interrupt(d.scope)
 				d.pass()
-				before.op, before.record = nil, &operation.Record{Size: 3}
+				before.State = operation.State{Record: operation.Record{Size: 3}}
 				*d.scope = before
 				d.wait(driftTimeout)
 				if d.counts > 0 {
@@ -206,7 +206,7 @@ func TestDriftOnce(t *testing.T) {
 func TestDriftRightAfterAScale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrifting(t, "1", "2")
-		d.record.Size = 2
+		d.Record.Size = 2
 		d.pass()
 		d.restore("1", "2")
 		for _, test := range []struct {

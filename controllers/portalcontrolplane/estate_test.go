@@ -123,9 +123,7 @@ func (e *estate) scope(key client.ObjectKey) *scope {
 		}
 		s.infrastructure = s.identity.MayDelete(key.Namespace, s.controlPlane.Spec.ClusterID)
 	}
-	if err := s.loadOperation(); err != nil {
-		e.Fatal(err)
-	}
+	s.State = stateOf(s.controlPlane)
 	var err error
 	if s.members, err = readMembers(e.Context(), e.store, s.cluster); err != nil {
 		e.Fatal(err)
@@ -198,13 +196,9 @@ func (e *estate) atPortal(key client.ObjectKey, baseURL string) {
 	}
 }
 
-func (e *estate) record(key client.ObjectKey) *operation.Record {
+func (e *estate) record(key client.ObjectKey) operation.Record {
 	e.Helper()
-	record, err := operation.LoadRecord(e.get(key))
-	if err != nil {
-		e.Fatal(err)
-	}
-	return record
+	return stateOf(e.get(key)).Record
 }
 
 // events are those since the last call.

@@ -202,7 +202,7 @@ func (f *fixture) furnish(size int) {
 	labels := map[string]string{clusterv1.ClusterNameLabel: prod.Name}
 	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name, Labels: labels}}
 	cp.UID, cp.Spec.ClusterID, cp.Spec.Version = "uid-prod", f.id, before
-	operation.PutRecord(cp, &operation.Record{UID: cp.UID, ClusterID: f.id, Size: size, Version: before, Workers: &infrav1.WorkerParameters{}})
+	putRecord(cp, operation.Record{UID: cp.UID, ClusterID: f.id, Size: size, Version: before, Workers: &infrav1.WorkerParameters{}})
 	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: deployment, Labels: labels}}
 	md.Spec.Replicas, md.Spec.Template.Spec.InfrastructureRef.Kind = ptr.To(int32(size)), templateKind //nolint:gosec // a count of workers
 	f.store = fake.NewClientBuilder().WithScheme(newScheme(f.T)).WithObjects(cp, md).
@@ -288,9 +288,7 @@ func (f *fixture) scope() *scope {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}
 	s := &scope{controlPlane: f.controlPlane(), cluster: cluster, workload: &f.workloads.connection, outcomes: map[string]outcome.Outcome{}, drains: map[string]string{}}
 	s.identity = identity.Identity{Portal: f.cloud, Version: "1", Shared: "team", Limits: f.limits}
-	if err := s.loadOperation(); err != nil {
-		f.Fatal(err)
-	}
+	s.State = stateOf(s.controlPlane)
 	var err error
 	if s.members, err = readMembers(f.Context(), f.store, cluster); err != nil {
 		f.Fatal(err)
@@ -353,4 +351,27 @@ func (f *fixture) events() (all []string) {
 		all = append(all, <-f.recorder.Events)
 	}
 	return all
+}
+
+// put makes op the last operation of the object. The record stays.
+func put(cp *infrav1.PortalControlPlane, op *operation.Operation) {
+	state := stateOf(cp)
+	state.Last = op
+	state.Put(cp)
+}
+
+// putRecord makes the record that of the object. The last operation stays.
+func putRecord(cp *infrav1.PortalControlPlane, record operation.Record) {
+	state := stateOf(cp)
+	state.Record = record
+	state.Put(cp)
+}
+
+// stateOf is what the object stores.
+func stateOf(cp *infrav1.PortalControlPlane) operation.State {
+	state, err := operation.Load(cp)
+	if err != nil {
+		panic(err)
+	}
+	return state
 }

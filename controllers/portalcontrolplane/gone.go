@@ -10,7 +10,6 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -56,19 +55,14 @@ func (r *Reconciler) askExistence(ctx context.Context, s *scope) outcome.Outcome
 	return outcome.Outcome{}
 }
 
-// reportGone interprets a 404. Only under the user that the cluster belongs to does it prove that the cluster is gone. It sets
-// the outcome of the step Provisioned, which may have ended before.
+// reportGone reports what a 404 means. It sets the outcome of the step Provisioned, which may have ended before.
 func (r *Reconciler) reportGone(ctx context.Context, s *scope) outcome.Outcome {
 	id := s.controlPlane.Spec.ClusterID
-	user, err := s.identity.Portal.UserID(ctx)
-	if err != nil {
-		return outcome.RetryAfter(max(outcome.FromPortalError(err).RequeueAfter, connectionRetry)) // the user is unknown now, so the conditions stay as they are
-	}
-	var o outcome.Outcome
-	if owner := s.record.UserID; owner != "" && owner != user {
-		o = outcome.StallFor(0, infrav1.AccountChangedReason, "the portal does not know cluster %s, which belongs to portal user %s. Put that user's "+
-			"credentials into the identity Secret", id, owner)
-	} else {
+	o := r.runner(s).NotFound(ctx, "cluster "+id)
+	switch {
+	case o.Kind == outcome.Retry:
+		return o
+	case o.IsDone():
 		o = outcome.StallFor(0, infrav1.PortalClusterGoneReason, "the portal does not know cluster %s, because it was deleted at the portal or the id is "+
 			"wrong. Set spec.clusterID to the id of another portal cluster, or delete the Cluster", id)
 	}
@@ -79,19 +73,6 @@ func (r *Reconciler) reportGone(ctx context.Context, s *scope) outcome.Outcome {
 
 // goneAttempt changes with the id and the credentials, so after such a change the portal is asked at once.
 func (s *scope) goneAttempt() string { return s.controlPlane.Spec.ClusterID + " " + s.identity.Version }
-
-// notFoundDetector is a request that notices a 404 on the cluster.
-type notFoundDetector struct {
-	operation.Request
-	unknown bool
-}
-
-// Send implements operation.Request.
-func (n *notFoundDetector) Send(ctx context.Context) (cloud.Created, error) {
-	created, err := n.Request.Send(ctx)
-	n.unknown = cloud.IsNotFound(err)
-	return created, err
-}
 
 // refusedUnknown returns the outcome of a request that the portal refused because it does not know the cluster, or another
 // resource that the request names.

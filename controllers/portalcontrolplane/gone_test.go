@@ -122,12 +122,9 @@ func TestGoneUnderAnotherUser(t *testing.T) {
 	withFixture(t, &now, func(f *fixture) {
 		f.connect()
 		f.change(func(cp *infrav1.PortalControlPlane) {
-			record, err := operation.LoadRecord(cp)
-			if err != nil {
-				t.Fatal(err)
-			}
+			record := stateOf(cp).Record
 			record.UserID = "somebody-else"
-			operation.PutRecord(cp, record)
+			putRecord(cp, record)
 		})
 		f.vanish()
 		s := f.connect()
@@ -190,18 +187,15 @@ func TestAdoptsAnother(t *testing.T) {
 		last := operation.New(operation.Scale, "2")
 		last.Result = operation.Succeeded
 		f.change(func(cp *infrav1.PortalControlPlane) {
-			operation.Put(cp, last)
+			put(cp, last)
 			cp.Spec.ClusterID = other
 		})
 		now = kubeconfigFor("server: 'https://192.0.2.9'", "token: "+canary)
 		f.connect() // the claim takes a pass of its own
 		f.connect()
 		cp := f.controlPlane()
-		record, err := operation.LoadRecord(cp)
-		if err != nil {
-			t.Fatal(err)
-		}
-		op, _ := operation.Load(cp)
+		record := stateOf(cp).Record
+		op := stateOf(cp).Last
 		if record.ClusterID != other || record.Size != operation.SizeUnknown || record.Version != "" || record.Workers != nil || record.UserID == "" || op != nil {
 			t.Errorf("record %+v, operation %+v", record, op)
 		}

@@ -37,12 +37,12 @@ func (r *Reconciler) ensureOwned(ctx context.Context, s *scope) error {
 	if setOwner(wanted, cluster); equality.Semantic.DeepEqual(wanted.ObjectMeta, s.controlPlane.ObjectMeta) {
 		return nil
 	}
-	begin := func() {}
+	begin := func(*operation.State) {}
 	if !controllerutil.ContainsFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) {
 		begin = s.firstWrite()
 	}
-	return r.change(ctx, s, func() {
-		begin()
+	return r.change(ctx, s, func(next *operation.State) {
+		begin(next)
 		setOwner(s.controlPlane, cluster)
 	})
 }
@@ -61,7 +61,7 @@ func setOwner(cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) {
 // holdDeletion is done if the portal cluster may be deleted, or if nothing has to be deleted. Otherwise a person has to decide.
 func (r *Reconciler) holdDeletion(ctx context.Context, s *scope) outcome.Outcome {
 	spec := s.controlPlane.Spec
-	if spec.ClusterID == "" || s.deletionPolicy() == infrav1.DeletionPolicyRetain || s.op.Is(operation.Delete) {
+	if spec.ClusterID == "" || s.deletionPolicy() == infrav1.DeletionPolicyRetain || s.Op().Is(operation.Delete) {
 		return outcome.Outcome{} // the deletion was sent, and is followed to its end
 	}
 	if owner, err := r.otherOwner(ctx, s); err != nil {

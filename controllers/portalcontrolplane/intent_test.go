@@ -111,9 +111,7 @@ func (f *fixture) leaving() *scope {
 		f.Fatal(err)
 	}
 	s := &scope{controlPlane: cp, outcomes: map[string]outcome.Outcome{}, identity: identity.Identity{Portal: f.cloud, Version: "1"}}
-	if err := s.loadOperation(); err != nil {
-		f.Fatal(err)
-	}
+	s.State = stateOf(s.controlPlane)
 	before := cp.Status.DeepCopy()
 	if _, err := f.manager.reconcileDelete(f.Context(), s); err != nil {
 		f.Fatal(err)
@@ -270,7 +268,7 @@ func TestHeldCreation(t *testing.T) {
 		f.change(func(cp *infrav1.PortalControlPlane) {
 			op := operation.New(operation.Create, "second")
 			op.JobID, cp.Spec.ClusterID = job.ID, ""
-			operation.Put(cp, op)
+			put(cp, op)
 		})
 		f.leave(departure{owner: "earlier", noted: "earlier"})
 		var s *scope

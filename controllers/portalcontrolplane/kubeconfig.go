@@ -59,14 +59,14 @@ func (k storedKubeconfig) fetched() time.Time {
 
 // writtenByProvider reports whether the Secret holds the kubeconfig that the provider stored last. This is decided by the record,
 // because users of the namespace can write the Secret.
-func (k storedKubeconfig) writtenByProvider(record *operation.Record) bool {
+func (k storedKubeconfig) writtenByProvider(record operation.Record) bool {
 	return !k.missing && kubeconfig.Digest(k.content()) == record.KubeconfigDigest
 }
 
 // taken reports whether the Secret lacks the mark of a Secret that the provider wrote. A Secret with the mark may have been
 // changed since, restored from an older backup, or stored by an earlier version of the provider. It is replaced and not used, so
 // a user who forges the mark only loses the Secret.
-func (k storedKubeconfig) taken(record *operation.Record) bool {
+func (k storedKubeconfig) taken(record operation.Record) bool {
 	_, marked := k.Annotations[fetchedAnnotation]
 	return !k.missing && !marked && !k.writtenByProvider(record)
 }
@@ -93,7 +93,7 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 	switch {
 	case kubeconfig.UserManaged(stored.Secret):
 		return r.useUserManaged(ctx, s, stored)
-	case stored.taken(s.record):
+	case stored.taken(s.Record):
 		r.Secrets.Forget(s.kubeconfigSecret())
 		return takenSecret(stored)
 	case !stored.missing:
@@ -142,7 +142,7 @@ func (s *scope) whyFetch(stored storedKubeconfig) (why string, again time.Durati
 	switch {
 	case s.access.Failing():
 		return string(s.access), 0
-	case s.last.Is(operation.Upgrade) && !s.last.InFlight() && s.last.Result != operation.Refused && stored.Annotations[fetchedAfterAnnotation] != s.last.ID:
+	case s.Last.Is(operation.Upgrade) && !s.Last.InFlight() && s.Last.Result != operation.Refused && stored.Annotations[fetchedAfterAnnotation] != s.Last.ID:
 		return whyUpgrade, 0
 	}
 	config, err := kubeconfig.RESTConfig(stored.content())
@@ -239,8 +239,8 @@ func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, stored store
 	obj.Data = map[string][]byte{secret.KubeconfigDataName: config}
 	metav1.SetMetaDataLabel(&obj.ObjectMeta, clusterv1.ClusterNameLabel, s.cluster.Name)
 	metav1.SetMetaDataAnnotation(&obj.ObjectMeta, fetchedAnnotation, time.Now().UTC().Format(time.RFC3339))
-	if s.last != nil && !s.last.InFlight() {
-		metav1.SetMetaDataAnnotation(&obj.ObjectMeta, fetchedAfterAnnotation, s.last.ID)
+	if s.Last != nil && !s.Last.InFlight() {
+		metav1.SetMetaDataAnnotation(&obj.ObjectMeta, fetchedAfterAnnotation, s.Last.ID)
 	}
 	if err := controllerutil.SetControllerReference(s.controlPlane, obj, r.Client.Scheme()); err != nil {
 		return fmt.Errorf("kubeconfig Secret %s: %w", obj.Name, err)
@@ -260,7 +260,7 @@ func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, stored store
 // recordCluster stores the endpoint, the digest of the kubeconfig and, for an adopted cluster, the user that knows it. An
 // endpoint that the user chose stays.
 func (r *Reconciler) recordCluster(ctx context.Context, s *scope, endpoint clusterv1.APIEndpoint, digest string) outcome.Outcome {
-	userID := s.record.UserID
+	userID := s.Record.UserID
 	if userID == "" {
 		var err error
 		if userID, err = s.identity.Portal.UserID(ctx); err != nil {
@@ -271,13 +271,12 @@ func (r *Reconciler) recordCluster(ctx context.Context, s *scope, endpoint clust
 	if s.endpointChosen() {
 		inSpec = s.controlPlane.Spec.ControlPlaneEndpoint
 	}
-	if s.controlPlane.Spec.ControlPlaneEndpoint == inSpec && s.record.Endpoint == endpoint && s.record.UserID == userID && s.record.KubeconfigDigest == digest {
+	if s.controlPlane.Spec.ControlPlaneEndpoint == inSpec && s.Record.Endpoint == endpoint && s.Record.UserID == userID && s.Record.KubeconfigDigest == digest {
 		return outcome.Outcome{}
 	}
-	err := r.change(ctx, s, func() {
+	err := r.change(ctx, s, func(next *operation.State) {
 		s.controlPlane.Spec.ControlPlaneEndpoint = inSpec
-		s.record.UserID, s.record.KubeconfigDigest, s.record.Endpoint = userID, digest, endpoint
-		operation.PutRecord(s.controlPlane, s.record)
+		next.Record.UserID, next.Record.KubeconfigDigest, next.Record.Endpoint = userID, digest, endpoint
 	})
 	if err != nil {
 		return outcome.Fail(err)

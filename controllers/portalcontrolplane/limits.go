@@ -11,7 +11,7 @@ import (
 
 // manageable is done if the provider can manage so many workers. A cluster that has more can be scaled down.
 func (s *scope) manageable(workers int) outcome.Outcome {
-	if workers > max(maxWorkers, s.record.Size, len(s.plan.Present)) {
+	if workers > max(maxWorkers, s.Record.Size, len(s.plan.Present)) {
 		return outcome.StallFor(0, infrav1.TooManyNodesReason, "the replicas ask for %d workers, but the provider manages at most %d in a cluster. "+
 			"Lower the replicas", workers, maxWorkers)
 	}

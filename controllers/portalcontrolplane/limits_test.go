@@ -106,7 +106,7 @@ func TestMostWorkers(t *testing.T) {
 		"the size of nodes that have not joined": {800, 800, 300, true},
 	} {
 		t.Run(title, func(t *testing.T) {
-			s := passed(func(s *scope) { s.record.Size, s.plan.Present = test.size, make([]claims.Node, test.nodes) })
+			s := passed(func(s *scope) { s.Record.Size, s.plan.Present = test.size, make([]claims.Node, test.nodes) })
 			o := s.manageable(test.workers)
 			if o.IsDone() != test.want || !test.want && o.Reason != infrav1.TooManyNodesReason {
 				t.Errorf("%+v", o)
@@ -132,7 +132,7 @@ func TestWithdrawn(t *testing.T) {
 		"a cluster that its record claims": {func(e *estate, key client.ObjectKey, other string) {
 			e.change(key, names(other))
 			e.change(key, func(cp *infrav1.PortalControlPlane) {
-				operation.PutRecord(cp, &operation.Record{UID: cp.UID, ClusterID: other, Workers: &infrav1.WorkerParameters{}})
+				putRecord(cp, operation.Record{UID: cp.UID, ClusterID: other, Workers: &infrav1.WorkerParameters{}})
 			})
 		}, false},
 		"a creation under way": {func(e *estate, key client.ObjectKey, _ string) {
@@ -140,7 +140,7 @@ func TestWithdrawn(t *testing.T) {
 				cp.Spec.ClusterID = ""
 				op := operation.New(operation.Create, "victim")
 				op.JobID = "of another"
-				operation.Put(cp, op)
+				put(cp, op)
 			})
 		}, false},
 	}

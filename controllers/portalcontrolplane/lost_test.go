@@ -29,8 +29,8 @@ const (
 // last of the four nodes shows the version after 9 of the 12 minutes.
 func TestLostUpgrade(t *testing.T) {
 	unanswered := func(cp *infrav1.PortalControlPlane) bool { // the write that stores the job's id
-		op, err := operation.Load(cp)
-		return err == nil && op.Is(operation.Upgrade) && op.JobID != ""
+		op := stateOf(cp).Last
+		return op.Is(operation.Upgrade) && op.JobID != ""
 	}
 	tests := map[string]struct {
 		fault  emulator.Fault
@@ -64,7 +64,7 @@ func TestLostUpgrade(t *testing.T) {
 						break
 					}
 					if busy && ended == f.ended && !conditions.IsTrue(s.controlPlane, clusterv1.RollingOutCondition) {
-						t.Fatalf("after %s the upgrade does not count as running: %+v", time.Since(start), s.last)
+						t.Fatalf("after %s the upgrade does not count as running: %+v", time.Since(start), s.Last)
 					}
 				}
 				if took := time.Since(start); !f.allRun(after) || took < 9*time.Minute+test.quiet || took > 14*time.Minute+test.quiet {
@@ -97,21 +97,21 @@ func TestFailedUpgrade(t *testing.T) {
 		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
 		var s *scope
 		for range 50 {
-			if s = f.pass(); s.last.Is(operation.Upgrade) && s.last.Result == operation.Failed {
+			if s = f.pass(); s.Last.Is(operation.Upgrade) && s.Last.Result == operation.Failed {
 				break
 			}
 			time.Sleep(4 * time.Second)
 		}
 		f.nodes.version = after // half way
 		s = f.pass()
-		if conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) || s.record.Version != before {
-			t.Fatalf("a failed upgrade counts as reached: %+v", s.record)
+		if conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) || s.Record.Version != before {
+			t.Fatalf("a failed upgrade counts as reached: %+v", s.Record)
 		}
 		for range 100 {
 			s = f.pass()
 			time.Sleep(4 * time.Second)
 		}
-		if !conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) || s.record.Version != after || !f.allRun(after) {
+		if !conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) || s.Record.Version != after || !f.allRun(after) {
 			t.Errorf("not upgraded: %+v", s.outcomes[infrav1.VersionUpToDateCondition])
 		}
 	})
@@ -125,13 +125,13 @@ func TestUpgradeNotWantedAnyMore(t *testing.T) {
 		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
 		f.pass()
 		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = before })
-		if s := f.pass(); !s.op.Lost() || conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) {
-			t.Errorf("an upgrade that may be running was dropped: %+v", s.last)
+		if s := f.pass(); !s.Op().Lost() || conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) {
+			t.Errorf("an upgrade that may be running was dropped: %+v", s.Last)
 		}
 		time.Sleep(lostUpgradeTimeout + time.Second)
 		s := f.pass()
-		if s.op != nil || s.last.Result != operation.Failed || !conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) {
-			t.Errorf("%+v, %+v", s.last, s.outcomes[infrav1.VersionUpToDateCondition])
+		if s.Op() != nil || s.Last.Result != operation.Failed || !conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) {
+			t.Errorf("%+v, %+v", s.Last, s.outcomes[infrav1.VersionUpToDateCondition])
 		}
 		if got := f.answers("upgrade"); len(got) != 1 {
 			t.Errorf("asked again: %v", got)
@@ -162,8 +162,8 @@ func TestLostScale(t *testing.T) {
 						s = f.pass()
 						time.Sleep(4 * time.Second)
 					}
-					if s.op != nil || s.last.Result != operation.Succeeded || s.record.Size != int(to) || len(s.nodes) != int(to) {
-						t.Errorf("%+v, size %d, %d nodes", s.last, s.record.Size, len(s.nodes))
+					if s.Op() != nil || s.Last.Result != operation.Succeeded || s.Record.Size != int(to) || len(s.nodes) != int(to) {
+						t.Errorf("%+v, size %d, %d nodes", s.Last, s.Record.Size, len(s.nodes))
 					}
 					if n := f.jobs("scale"); n != 1 {
 						t.Errorf("%d jobs: %v", n, f.answers("scale"))
@@ -195,13 +195,13 @@ func TestLostScaleIsDecidedAgain(t *testing.T) {
 				f.scale(4)
 				var s *scope
 				for range 200 {
-					if s = f.pass(); s.op == nil && len(s.nodes) == 4 && s.record.Size == 4 {
+					if s = f.pass(); s.Op() == nil && len(s.nodes) == 4 && s.Record.Size == 4 {
 						break
 					}
 					time.Sleep(4 * time.Second)
 				}
-				if len(s.nodes) != 4 || s.record.Size != 4 || s.op != nil {
-					t.Errorf("%d nodes, size %d, %+v", len(s.nodes), s.record.Size, s.last)
+				if len(s.nodes) != 4 || s.Record.Size != 4 || s.Op() != nil {
+					t.Errorf("%d nodes, size %d, %+v", len(s.nodes), s.Record.Size, s.Last)
 				}
 				if got := f.answers("scale"); slices.Contains(got, "409") != test.busy || f.jobs("scale") != test.jobs {
 					t.Errorf("%d jobs, answers %v", f.jobs("scale"), got)
@@ -217,13 +217,13 @@ func TestLostScaleCountsAsRunning(t *testing.T) {
 		f := newFixture(t, 3, emulator.Durations{})
 		f.strike(emulator.Fault{Path: routeScale, Cut: true})
 		f.scale(2)
-		for s := f.pass(); s.op == nil; s = f.pass() {
+		for s := f.pass(); s.Op() == nil; s = f.pass() {
 			time.Sleep(5 * time.Second) // the node to remove is drained first
 		}
 		for range 10 {
 			s := f.pass()
-			if operationOn(s.op) != claims.RemovingNodes || !conditions.IsTrue(s.controlPlane, clusterv1.ScalingDownCondition) {
-				t.Fatalf("%+v", s.last)
+			if operationOn(s.Op()) != claims.RemovingNodes || !conditions.IsTrue(s.controlPlane, clusterv1.ScalingDownCondition) {
+				t.Fatalf("%+v", s.Last)
 			}
 			if c := conditions.Get(s.controlPlane, infrav1.OperationInProgressCondition); c.Reason != infrav1.AnswerLostReason || !strings.Contains(c.Message, "scale from 3 to 2 workers") {
 				t.Fatalf("%+v", c)
@@ -263,7 +263,7 @@ func TestAbandon(t *testing.T) {
 		time.Sleep(31 * time.Minute)
 		s := f.pass()
 		c := conditions.Get(s.controlPlane, infrav1.OperationInProgressCondition)
-		command := "kubectl annotate portalcontrolplane prod -n default --overwrite " + infrav1.DecisionAnnotation + "=abandon:" + s.op.ID
+		command := "kubectl annotate portalcontrolplane prod -n default --overwrite " + infrav1.DecisionAnnotation + "=abandon:" + s.Op().ID
 		if c.Reason != infrav1.JobStuckReason || !strings.HasSuffix(c.Message, command) {
 			t.Fatalf("%+v", c)
 		}
@@ -274,13 +274,13 @@ func TestAbandon(t *testing.T) {
 			}
 		}
 		f.change(abandon("another"))
-		if s = f.pass(); s.op == nil {
+		if s = f.pass(); s.Op() == nil {
 			t.Fatal("the annotation of another operation ends this one")
 		}
-		f.change(abandon(s.op.ID))
+		f.change(abandon(s.Op().ID))
 		s = f.pass()
-		if s.op != nil || s.last.Result != operation.Abandoned || s.record.Size != 5 || !s.record.SizeUncertain {
-			t.Errorf("%+v, %+v", s.last, s.record)
+		if s.Op() != nil || s.Last.Result != operation.Abandoned || s.Record.Size != 5 || !s.Record.SizeUncertain {
+			t.Errorf("%+v, %+v", s.Last, s.Record)
 		}
 		if _, left := s.controlPlane.Annotations[infrav1.DecisionAnnotation]; left {
 			t.Error("the annotation is still there")
@@ -295,16 +295,16 @@ func TestAbandon(t *testing.T) {
 			s = f.pass()
 			time.Sleep(4 * time.Second)
 		}
-		if got := f.answers("scale"); len(got) < 2 || got[1] != "409" || s.last.Result != operation.Abandoned {
-			t.Errorf("answers %v, %+v", got, s.last)
+		if got := f.answers("scale"); len(got) < 2 || got[1] != "409" || s.Last.Result != operation.Abandoned {
+			t.Errorf("answers %v, %+v", got, s.Last)
 		}
 		f.portal.ClearFaults()
 		for range 100 {
 			s = f.pass()
 			time.Sleep(4 * time.Second)
 		}
-		if s.op != nil || len(s.nodes) != 5 {
-			t.Errorf("%+v, %+v, %d nodes", s.last, s.record, len(s.nodes))
+		if s.Op() != nil || len(s.nodes) != 5 {
+			t.Errorf("%+v, %+v, %d nodes", s.Last, s.Record, len(s.nodes))
 		}
 	})
 }

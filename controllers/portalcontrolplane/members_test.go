@@ -95,7 +95,7 @@ func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, 4, emulator.Durations{})
 				f.change(func(cp *infrav1.PortalControlPlane) {
-					operation.PutRecord(cp, &operation.Record{Size: 4, Version: before, Workers: &infrav1.WorkerParameters{}})
+					putRecord(cp, operation.Record{Size: 4, Version: before, Workers: &infrav1.WorkerParameters{}})
 				})
 				md := &clusterv1.MachineDeployment{}
 				if err := f.store.Get(t.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: deployment}, md); err != nil {

@@ -27,7 +27,7 @@ func (r *Reconciler) offered(ctx context.Context, s *scope, wanted string) (clou
 		return found
 	}
 	best := candidates(versions, wanted)
-	if compareVersions(s.record.Version, wanted) == 0 && sameRelease(s.serverVersion, wanted) {
+	if compareVersions(s.Record.Version, wanted) == 0 && sameRelease(s.serverVersion, wanted) {
 		// The cluster runs another build of the release. An entry that leaves the build open may not change it.
 		best = slices.DeleteFunc(best, func(v cloud.KubernetesVersion) bool { return build(v.SemanticVersion) != build(wanted) })
 	}

@@ -139,11 +139,8 @@ func TestRefusedCreation(t *testing.T) {
 				f := newFixture(t, 1, emulator.Durations{})
 				test.fault.Method, test.fault.Path = "POST", "/kubernetes-clusters"
 				f.strike(test.fault)
-				s := newScopeFor(before)
-				s.identity = identity.Identity{Portal: f.cloud, Version: "1"}
-				q := newCreation(s, cloud.CreateClusterRequest{Name: "prod-2", KubernetesVersionID: "v"})
-				if _, err := q.Send(t.Context()); err == nil || q.versionRefused != test.want {
-					t.Errorf("refused: %v, %v", q.versionRefused, err)
+				if _, err := f.cloud.CreateCluster(t.Context(), cloud.CreateClusterRequest{Name: "prod-2", KubernetesVersionID: "v"}); err == nil || refusesVersion(err) != test.want {
+					t.Errorf("refused: %v, %v", refusesVersion(err), err)
 				}
 			})
 		})
@@ -200,8 +197,6 @@ func newScopeFor(version string) *scope {
 	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}
 	cp.Spec.Version = version
 	s := &scope{controlPlane: cp, cluster: &clusterv1.Cluster{}, outcomes: map[string]outcome.Outcome{}}
-	if err := s.loadOperation(); err != nil {
-		panic(err)
-	}
+	s.State = stateOf(cp)
 	return s
 }

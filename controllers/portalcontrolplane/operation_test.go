@@ -5,10 +5,7 @@ package portalcontrolplane
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
@@ -38,125 +35,6 @@ func TestOperationReason(t *testing.T) {
 			}
 			if got := operationOn(test.op); got != test.on {
 				t.Errorf("it does %d to nodes, want %d", got, test.on)
-			}
-		})
-	}
-}
-
-// TestNote checks what an operation leaves in the record.
-func TestNote(t *testing.T) {
-	up := operation.Operation{Type: operation.Scale, From: 3, Target: "5"}
-	down := operation.Operation{Type: operation.Scale, From: 3, Target: "0"}
-	upgrade := operation.Operation{Type: operation.Upgrade, Target: "v1.37.0"}
-	ended := func(op operation.Operation, result operation.Result) operation.Operation {
-		op.Result = result
-		return op
-	}
-	accepted := func(op operation.Operation) operation.Operation { op.JobID = "job-1"; return op }
-	lost := func(op operation.Operation) operation.Operation { op.Unknown = "cut off"; return op }
-	noWorkers := &cloud.Error{Code: cloud.CodeInvalidParameter, Status: 400, Field: "size"}
-	tests := map[string]struct {
-		op      operation.Operation
-		cause   error
-		size    int
-		version string
-		result  operation.Result
-	}{
-		"scale accepted":                {accepted(up), nil, 5, "v1.36.3", ""},
-		"scale succeeded":               {ended(up, operation.Succeeded), nil, 5, "v1.36.3", operation.Succeeded},
-		"scale failed":                  {ended(up, operation.Failed), nil, 5, "v1.36.3", operation.Failed},
-		"scale abandoned":               {ended(up, operation.Abandoned), nil, 5, "v1.36.3", operation.Abandoned},
-		"scale lost":                    {lost(up), nil, 5, "v1.36.3", ""},
-		"scale refused":                 {ended(up, operation.Refused), &cloud.Error{Code: cloud.CodeQuotaExceeded}, 3, "v1.36.3", operation.Refused},
-		"scale refused for its size":    {ended(up, operation.Refused), noWorkers, 3, "v1.36.3", operation.Refused},
-		"scale to nothing refused":      {ended(down, operation.Refused), noWorkers, 3, "v1.36.3", operation.Refused},
-		"scale to nothing over quota":   {ended(down, operation.Refused), &cloud.Error{Code: cloud.CodeQuotaExceeded}, 3, "v1.36.3", operation.Refused},
-		"scale to what is not a number": {accepted(operation.Operation{Type: operation.Scale, Target: "many"}), nil, operation.SizeUnknown, "v1.36.3", ""},
-		"upgrade accepted":              {accepted(upgrade), nil, 3, "v1.36.3", ""},
-		"upgrade succeeded":             {ended(upgrade, operation.Succeeded), nil, 3, "v1.37.0", operation.Succeeded},
-		"upgrade failed":                {ended(upgrade, operation.Failed), nil, 3, "v1.36.3", operation.Failed},
-		"upgrade lost":                  {lost(upgrade), nil, 3, "v1.36.3", ""},
-		"delete failed":                 {ended(operation.Operation{Type: operation.Delete, Target: "id"}, operation.Failed), nil, 3, "v1.36.3", operation.Failed},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			record := operation.Record{Size: 3, Version: "v1.36.3", UserID: "user-1", AbandonedNames: []string{"a-1"}}
-			s := &scope{controlPlane: &infrav1.PortalControlPlane{}, record: &record, op: &test.op}
-			operation.PutRecord(s.controlPlane, s.record)
-			for range 2 { // it is repeated until it is stored
-				s.request().UpdateObject(&test.op, "", test.cause)
-			}
-			got, err := operation.LoadRecord(s.controlPlane)
-			if err != nil {
-				t.Fatal(err)
-			}
-			uncertain := test.op.Type == operation.Scale && (test.op.Lost() || test.op.Result == operation.Failed || test.op.Result == operation.Abandoned)
-			insists := 0
-			if title == "scale to nothing refused" {
-				insists = 1
-			}
-			want := operation.Record{Size: test.size, MinWorkers: insists, SizeUncertain: uncertain, Version: test.version, UserID: "user-1", AbandonedNames: []string{"a-1"}}
-			if diff := cmp.Diff(want, *got); diff != "" || test.op.Result != test.result {
-				t.Errorf("result %q, record %s", test.op.Result, diff)
-			}
-		})
-	}
-}
-
-// TestNoteCreation checks what a creation leaves on the object.
-func TestNoteCreation(t *testing.T) {
-	request := cloud.CreateClusterRequest{Name: "a-1", Size: 2, ServiceOfferingID: "small", SSHKeyPair: "ops", VPCID: "vpc-1"}
-	workers := &infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
-	created := operation.Record{UID: "uid-1", UserID: "user-1", Size: 2, Version: "v1.36.3", Workers: workers, VPCID: "vpc-1", AbandonedNames: []string{"a-0"}}
-	before := operation.Record{Size: operation.SizeUnknown, AbandonedNames: []string{"a-0"}}
-	known := before
-	known.ClusterID = "k8s-1"
-	failed := operation.Record{Size: operation.SizeUnknown, AbandonedNames: []string{"a-0", "a-1"}}
-	renamed := failed
-	renamed.Name = "a-2"
-	created.Portal, known.Portal = "portal.example:443", "portal.example:443"
-	found, asked := created, &operation.Record{}
-	found.ClusterID = "k8s-1"
-	tests := map[string]struct {
-		op     operation.Operation
-		id     string
-		record operation.Record
-		chosen bool
-		name   string
-	}{
-		"accepted":          {operation.Operation{JobID: "job-1", Record: asked}, "", created, false, "a-1"},
-		"lost":              {operation.Operation{Unknown: "cut off", Record: asked}, "", before, false, "a-1"},
-		"lost, then found":  {operation.Operation{Result: operation.Succeeded, Record: asked}, "k8s-1", found, false, "a-1"},
-		"failed":            {operation.Operation{Result: operation.Failed}, "", renamed, false, "a-2"},
-		"failed, as chosen": {operation.Operation{Result: operation.Failed}, "", failed, true, "a-1"},
-		"succeeded":         {operation.Operation{Result: operation.Succeeded}, "k8s-1", known, false, "a-1"},
-		"abandoned":         {operation.Operation{Result: operation.Abandoned}, "", before, false, "a-1"},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			record := before
-			s := &scope{controlPlane: &infrav1.PortalControlPlane{}, record: &record}
-			s.controlPlane.UID, s.controlPlane.Spec.ClusterName, s.controlPlane.Spec.Version = "uid-1", "a-1", "v1.36.3"
-			operation.PutRecord(s.controlPlane, s.record)
-			test.op.Type, test.op.Target, test.op.Portal = operation.Create, "a-1", "portal.example:443"
-			q := newCreation(s, request)
-			q.record.UserID, q.generated, q.nextName = "user-1", !test.chosen, "a-2"
-			s.controlPlane.Spec.Version = "v1.37.0" // changed since
-			if test.op.Record != nil {
-				test.op.Record = q.record
-			}
-			for range 2 {
-				q.UpdateObject(&test.op, test.id, nil)
-			}
-			got, err := operation.LoadRecord(s.controlPlane)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.record, *got); diff != "" {
-				t.Error(diff)
-			}
-			if s.controlPlane.Spec.ClusterID != test.id || s.controlPlane.Spec.ClusterName != test.name {
-				t.Errorf("%+v", s.controlPlane.Spec)
 			}
 		})
 	}
@@ -193,7 +71,7 @@ func TestLastRequest(t *testing.T) {
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			s := &scope{last: test.last, record: &test.record, desired: desired{sum: 1}}
+			s := &scope{State: operation.State{Record: test.record, Last: test.last}, desired: desired{sum: 1}}
 			s.plan.Present = []claims.Node{{UID: "u3"}, {UID: "u1"}, {UID: "u2"}}
 			_, finished := s.nodesBefore()
 			got := want{finished, s.restored(), s.adopted()}

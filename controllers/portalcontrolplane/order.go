@@ -17,7 +17,7 @@ func (s *scope) expectedOrder() infrav1.RemovalOrderStatus {
 	if set := s.controlPlane.Spec.RemovalOrder; set != "" {
 		return infrav1.RemovalOrderStatus{Order: set, Source: infrav1.RemovalOrderSet}
 	}
-	if observed := s.record.RemovalOrder.Order; observed != "" {
+	if observed := s.Record.RemovalOrder.Order; observed != "" {
 		return infrav1.RemovalOrderStatus{Order: infrav1.RemovalOrder(observed), Source: infrav1.RemovalOrderObserved}
 	}
 	return infrav1.RemovalOrderStatus{Order: infrav1.RemovalOrder(claims.Newest), Source: infrav1.RemovalOrderAssumed}
@@ -29,10 +29,10 @@ func (r *Reconciler) recordOrder(ctx context.Context, s *scope) error {
 		return nil
 	}
 	before := s.expectedOrder().Order
-	err := r.change(ctx, s, func() {
-		s.record.RemovalOrder.Order, s.last.Before = s.plan.ObservedOrder, nil
-		operation.PutRecord(s.controlPlane, s.record)
-		operation.Put(s.controlPlane, s.last)
+	err := r.change(ctx, s, func(next *operation.State) {
+		compared := *s.Last
+		compared.Before = nil
+		next.Record.RemovalOrder.Order, next.Last = s.plan.ObservedOrder, &compared
 	})
 	if err != nil {
 		return err

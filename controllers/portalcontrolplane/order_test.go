@@ -38,7 +38,7 @@ func TestExpected(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			s := passed(func(s *scope) {
-				s.controlPlane.Spec.RemovalOrder, s.record.RemovalOrder.Order = test.set, test.observed
+				s.controlPlane.Spec.RemovalOrder, s.Record.RemovalOrder.Order = test.set, test.observed
 			})
 			s.updateStatus()
 			if diff := cmp.Diff(test.want, s.controlPlane.Status.RemovalOrder); diff != "" {
@@ -52,9 +52,9 @@ func TestExpected(t *testing.T) {
 func scaledDown() *scope {
 	return passed(func(s *scope) {
 		s.controlPlane.Namespace, s.controlPlane.Name = prod.Namespace, prod.Name
-		s.last = &operation.Operation{Type: operation.Scale, From: 4, Target: "2", Result: operation.Succeeded, Before: []claims.NodeSnapshot{{UID: "u1"}}}
-		operation.PutRecord(s.controlPlane, s.record)
-		operation.Put(s.controlPlane, s.last)
+		s.Last = &operation.Operation{Type: operation.Scale, From: 4, Target: "2", Result: operation.Succeeded, Before: []claims.NodeSnapshot{{UID: "u1"}}}
+		putRecord(s.controlPlane, s.Record)
+		put(s.controlPlane, s.Last)
 	})
 }
 
@@ -81,15 +81,12 @@ func TestNoteOrder(t *testing.T) {
 			store := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(s.controlPlane).Build()
 			recorder := events.NewFakeRecorder(10)
 			r := &Reconciler{Client: store, Live: store, Recorder: recorder}
-			s.record.RemovalOrder.Order = test.before
+			s.Record.RemovalOrder.Order = test.before
 			s.plan.OrderObserved, s.plan.ObservedOrder = true, test.learned
 			if err := r.recordOrder(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
-			stored, err := operation.LoadRecord(s.controlPlane)
-			if err != nil {
-				t.Fatal(err)
-			}
+			stored := stateOf(s.controlPlane).Record
 			before, _ := s.nodesBefore()
 			if stored.RemovalOrder.Order != test.learned || before != nil {
 				t.Errorf("compared again with %v; recorded %q", before, stored.RemovalOrder.Order)
@@ -191,7 +188,7 @@ func (f *fixture) settleAt(replicas int) *scope {
 	for range 200 {
 		time.Sleep(5 * time.Second)
 		s := f.pass()
-		if s.op == nil && s.record.Size == replicas && len(s.plan.Present) == replicas && len(s.plan.Moves) == 0 && !s.plan.OrderObserved {
+		if s.Op() == nil && s.Record.Size == replicas && len(s.plan.Present) == replicas && len(s.plan.Moves) == 0 && !s.plan.OrderObserved {
 			return s
 		}
 	}

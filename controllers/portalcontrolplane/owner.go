@@ -34,8 +34,8 @@ func indexPortalCluster(obj client.Object) []string {
 	if cp.Spec.ClusterID != "" {
 		keys = append(keys, cp.Spec.ClusterID)
 	}
-	if op, err := operation.Load(cp); err == nil && op.Is(operation.Create) {
-		keys = append(keys, op.ID)
+	if state, err := operation.Load(cp); err == nil && state.Last.Is(operation.Create) {
+		keys = append(keys, state.Last.ID)
 	}
 	return keys
 }
@@ -43,14 +43,14 @@ func indexPortalCluster(obj client.Object) []string {
 // ownsCluster reports whether the object creates, has created or has claimed its portal cluster. A record that cannot be read
 // counts as such.
 func ownsCluster(cp *infrav1.PortalControlPlane) bool {
-	record, err := operation.LoadRecord(cp)
-	if err != nil {
+	state, err := operation.Load(cp)
+	switch {
+	case err != nil:
 		return true
+	case cp.Spec.ClusterID == "":
+		return state.Record.UID == cp.UID && state.Op().Is(operation.Create)
 	}
-	if op, _ := operation.Load(cp); cp.Spec.ClusterID == "" {
-		return record.UID == cp.UID && op.Is(operation.Create) && op.InFlight()
-	}
-	return record.UID == cp.UID && record.ClusterID == cp.Spec.ClusterID
+	return state.Record.UID == cp.UID && state.Record.ClusterID == cp.Spec.ClusterID
 }
 
 // owns reports whether the object may change the portal cluster that spec.clusterID names.
@@ -87,12 +87,11 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	id, adopted := s.controlPlane.Spec.ClusterID, s.adopts()
 	unsaid := adopted && s.controlPlane.Spec.DeletionPolicy == ""
-	err = r.change(ctx, s, func() {
+	err = r.change(ctx, s, func(next *operation.State) {
 		if adopted {
-			s.forgetCluster()
+			*next = s.forgetCluster()
 		}
-		s.record.UID, s.record.ClusterID, s.record.TakenOver = s.controlPlane.UID, id, s.record.TakenOver || adopted
-		operation.PutRecord(s.controlPlane, s.record)
+		next.Record.UID, next.Record.ClusterID, next.Record.TakenOver = s.controlPlane.UID, id, next.Record.TakenOver || adopted
 		if unsaid {
 			s.controlPlane.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
 		}
@@ -110,11 +109,8 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
 // recordPortal records the portal of a cluster that the object owns, when the portal becomes known. loadIdentity refuses an identity
 // that names another portal later.
 func (r *Reconciler) recordPortal(ctx context.Context, s *scope) outcome.Outcome {
-	if s.record.Portal == "" && s.infrastructure.IsDone() {
-		if err := r.change(ctx, s, func() {
-			s.record.Portal = s.identity.Portal.Address()
-			operation.PutRecord(s.controlPlane, s.record)
-		}); err != nil {
+	if s.Record.Portal == "" && s.infrastructure.IsDone() {
+		if err := r.change(ctx, s, func(next *operation.State) { next.Record.Portal = s.identity.Portal.Address() }); err != nil {
 			return outcome.Fail(err)
 		}
 	}
@@ -123,27 +119,26 @@ func (r *Reconciler) recordPortal(ctx context.Context, s *scope) outcome.Outcome
 
 // forgetCluster drops the record of another portal cluster. Nothing in it applies to the one that spec.clusterID names now,
 // except for an endpoint that the user chose.
-func (s *scope) forgetCluster() {
+func (s *scope) forgetCluster() operation.State {
 	if !s.endpointChosen() {
 		s.controlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{}
 	}
-	*s.record = operation.Record{Size: operation.SizeUnknown, AbandonedNames: s.record.AbandonedNames}
-	operation.Put(s.controlPlane, nil)
+	return operation.State{Record: operation.Record{Size: operation.SizeUnknown, AbandonedNames: s.Record.AbandonedNames}}
 }
 
 // adopts reports whether the object is about to claim a portal cluster that it did not create.
 func (s *scope) adopts() bool {
-	return s.record.ClusterID != s.controlPlane.Spec.ClusterID && !s.createdBefore()
+	return s.Record.ClusterID != s.controlPlane.Spec.ClusterID && !s.createdBefore()
 }
 
 // createdBefore reports whether an earlier version of the provider created the portal cluster. Its records have neither UID nor
 // cluster id, but the parameters of the creation.
-func (s *scope) createdBefore() bool { return s.record.UID == "" && s.record.Workers != nil }
+func (s *scope) createdBefore() bool { return s.Record.UID == "" && s.Record.Workers != nil }
 
 // settleCreation ends an unfinished creation, because spec.clusterID names a cluster. If the portal shows that the creation made it,
 // it is the object's own. Otherwise the object takes it over. The kubeconfig, which may show that, exists once the cluster runs.
 func (r *Reconciler) settleCreation(ctx context.Context, s *scope) outcome.Outcome {
-	if !s.op.Is(operation.Create) {
+	if !s.Op().Is(operation.Create) {
 		return outcome.Outcome{}
 	}
 	if o := r.reconcileExistence(ctx, s); !o.IsDone() {
@@ -152,7 +147,7 @@ func (r *Reconciler) settleCreation(ctx context.Context, s *scope) outcome.Outco
 	id, own := s.controlPlane.Spec.ClusterID, false
 	o := r.askKubeconfig(ctx, s, whyMissing, func(config []byte) outcome.Outcome {
 		var err error
-		if own, err = s.creation().shownAt(ctx, id, config); cloud.IsRateLimited(err) || cloud.IsUnavailable(err) {
+		if own, err = r.shownAt(ctx, s, id, config); cloud.IsRateLimited(err) || cloud.IsUnavailable(err) {
 			return outcome.FromPortalError(err)
 		}
 		return outcome.Outcome{}
@@ -172,17 +167,14 @@ func (r *Reconciler) settleCreation(ctx context.Context, s *scope) outcome.Outco
 
 // endCreation ends an unfinished creation. If it succeeded, it made the cluster that spec.clusterID names.
 func (r *Reconciler) endCreation(ctx context.Context, s *scope, result operation.Result) outcome.Outcome {
-	return s.reloadAfter(r.runner(s).Finish(ctx, s.op, result, s.controlPlane.Spec.ClusterID, s.creation()))
+	return r.runner(s).Finish(ctx, result, s.controlPlane.Spec.ClusterID)
 }
 
 // leaveToOwner leaves the portal cluster to its owner. If both objects own it, this one gives up its claim.
 func (r *Reconciler) leaveToOwner(ctx context.Context, s *scope, owner *infrav1.PortalControlPlane) outcome.Outcome {
 	id, other := s.controlPlane.Spec.ClusterID, client.ObjectKeyFromObject(owner)
 	if s.owns() {
-		err := r.change(ctx, s, func() {
-			s.record.ClusterID = ""
-			operation.PutRecord(s.controlPlane, s.record)
-		})
+		err := r.change(ctx, s, func(next *operation.State) { next.Record.ClusterID = "" })
 		if err != nil {
 			return outcome.Fail(err)
 		}
@@ -255,8 +247,8 @@ func (r *Reconciler) portalOf(ctx context.Context, cp *infrav1.PortalControlPlan
 // unclaimed reports whether the object has not claimed a portal cluster that is probably its own. It is a copy of the owner, or a
 // person has set the id of the cluster that its lost creation made.
 func (s *scope) unclaimed() bool {
-	copied := s.record.UID != "" && s.record.UID != s.controlPlane.UID && !s.adopts()
-	return !s.owns() && (copied || s.op.Is(operation.Create))
+	copied := s.Record.UID != "" && s.Record.UID != s.controlPlane.UID && !s.adopts()
+	return !s.owns() && (copied || s.Op().Is(operation.Create))
 }
 
 // mayDelete reports whether the object may ask the portal to delete its cluster: it owns the cluster, or created it under an
@@ -274,7 +266,7 @@ func (r *Reconciler) mayDelete(ctx context.Context, s *scope) (bool, error) {
 
 // deletionPolicy returns what happens to the portal cluster when the object is deleted.
 func (s *scope) deletionPolicy() infrav1.DeletionPolicy {
-	if s.record.TakenOver {
+	if s.Record.TakenOver {
 		return cmp.Or(s.controlPlane.Spec.DeletionPolicy, infrav1.DeletionPolicyRetain)
 	}
 	return cmp.Or(s.controlPlane.Spec.DeletionPolicy, infrav1.DeletionPolicyDelete)

@@ -161,7 +161,7 @@ func TestPrecedence(t *testing.T) {
 			build := func(o object, name string) *infrav1.PortalControlPlane {
 				cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(o.uid + name), CreationTimestamp: metav1.NewTime(epoch.Add(-o.age))}}
 				if cp.Spec.ClusterID = "c"; o.owns {
-					operation.PutRecord(cp, &operation.Record{UID: cp.UID, ClusterID: "c"})
+					putRecord(cp, operation.Record{UID: cp.UID, ClusterID: "c"})
 				}
 				if o.deleting {
 					cp.DeletionTimestamp = &metav1.Time{Time: epoch}
@@ -182,7 +182,7 @@ func TestBothOwn(t *testing.T) {
 		e := newEstate(t, false)
 		own := func(cp *infrav1.PortalControlPlane) {
 			cp.Spec.ClusterID = "c"
-			operation.PutRecord(cp, &operation.Record{UID: cp.UID, ClusterID: "c", Size: 3})
+			putRecord(cp, operation.Record{UID: cp.UID, ClusterID: "c", Size: 3})
 		}
 		older, younger := e.add("a", "older", own), e.add("b", "younger", own)
 		last := e.passes(younger, older)
@@ -204,7 +204,7 @@ func TestDeletionOfARival(t *testing.T) {
 		e := newEstate(t, false)
 		own := func(cp *infrav1.PortalControlPlane) {
 			cp.Spec.ClusterID = "c"
-			operation.PutRecord(cp, &operation.Record{UID: cp.UID, ClusterID: "c", Size: 3})
+			putRecord(cp, operation.Record{UID: cp.UID, ClusterID: "c", Size: 3})
 		}
 		e.add("a", "older", own)
 		if o := e.delete(e.add("b", "younger", own)); !o.IsDone() || e.asked("DELETE") != 0 {
@@ -277,8 +277,8 @@ func TestLoserIsQuiet(t *testing.T) {
 		e := newEstate(t, false)
 		key := e.add("fleet", "copy", func(cp *infrav1.PortalControlPlane) {
 			cp.Spec.ClusterID = "c"
-			operation.PutRecord(cp, &operation.Record{UID: "another", ClusterID: "c"})
-			operation.Put(cp, &operation.Operation{ID: "1", Type: operation.Scale, Target: "3", JobID: "job-1"})
+			putRecord(cp, operation.Record{UID: "another", ClusterID: "c"})
+			put(cp, &operation.Operation{ID: "1", Type: operation.Scale, Target: "3", JobID: "job-1"})
 		})
 		if o := e.manager.reconcileOperation(t.Context(), e.scope(key)); o.IsDone() || o.Kind == outcome.Retry || e.asked("GET") != 0 {
 			t.Errorf("%+v, %v", o, e.portal.RequestLog())

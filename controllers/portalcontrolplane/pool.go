@@ -80,7 +80,7 @@ func (p *pool) lists(n *corev1.Node) bool {
 // mismatchedPool returns the name of the pool if it asks for other workers than the portal cluster has, or "".
 func (s *scope) mismatchedPool() string {
 	p := s.desired.pool
-	if p == nil || p.infra == nil || s.record.Workers == nil || p.infra.Spec.WorkerParameters == *s.record.Workers {
+	if p == nil || p.infra == nil || s.Record.Workers == nil || p.infra.Spec.WorkerParameters == *s.Record.Workers {
 		return ""
 	}
 	return p.infra.Name

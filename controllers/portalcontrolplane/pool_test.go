@@ -87,7 +87,7 @@ func TestMismatchedPool(t *testing.T) {
 		"the same":   {&infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}, ""},
 		"other ones": {&infrav1.WorkerParameters{ServiceOfferingID: "large", SSHKeyPair: "ops"}, "infra"},
 	} {
-		s := &scope{record: &operation.Record{Workers: test.workers}}
+		s := &scope{State: operation.State{Record: operation.Record{Workers: test.workers}}}
 		s.desired.pool = aPool()
 		if got := s.mismatchedPool(); got != test.want {
 			t.Errorf("%s: %q, want %q", title, got, test.want)

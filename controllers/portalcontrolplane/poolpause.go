@@ -66,7 +66,7 @@ func (r *Reconciler) resumePool(ctx context.Context, s *scope) error {
 		return nil
 	}
 	mp := &p.machinePool
-	paused, upgrades := pausedByProvider(mp), s.keepsPause || s.op.Is(operation.Upgrade)
+	paused, upgrades := pausedByProvider(mp), s.keepsPause || s.Op().Is(operation.Upgrade)
 	switch {
 	case paused && upgrades:
 		return nil

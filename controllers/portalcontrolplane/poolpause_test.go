@@ -87,10 +87,10 @@ func TestUpgradePausesPool(t *testing.T) {
 		}
 		f.corePauses(metav1.ConditionTrue)
 		s := f.pass()
-		if len(f.answers("upgrade")) != 1 || !s.op.Is(operation.Upgrade) {
+		if len(f.answers("upgrade")) != 1 || !s.Op().Is(operation.Upgrade) {
 			t.Fatalf("the portal was not asked: %+v", s.outcomes[infrav1.VersionUpToDateCondition])
 		}
-		for s = f.pass(); s.op != nil; s = f.pass() {
+		for s = f.pass(); s.Op() != nil; s = f.pass() {
 			if !pausedByProvider(f.machinePool()) {
 				t.Fatal("the MachinePool was resumed during the upgrade")
 			}

@@ -124,17 +124,17 @@ func (s *scope) recognized() outcome.Outcome {
 		if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
 			return hold("spec.workerNodeSelector is not a valid label selector: %v. Correct it", err)
 		}
-		if len(s.nodes) == 0 && s.unmarked > 0 && s.record.Size > 0 {
+		if len(s.nodes) == 0 && s.unmarked > 0 && s.Record.Size > 0 {
 			return hold("spec.workerNodeSelector selects none of %d Nodes. Correct it, or label the Nodes of the workers", s.unmarked)
 		}
 		return outcome.Outcome{}
 	}
 	// The number of worker Nodes is only known right after the creation. Later a person may have added some.
-	fresh := s.last.Is(operation.Create) && s.controlNodes == 0 && !s.bound
+	fresh := s.Last.Is(operation.Create) && s.controlNodes == 0 && !s.bound
 	control := int(ptr.Deref(s.controlPlane.Spec.Replicas, 1))
-	if fresh && s.unmarked > s.record.Size && s.unmarked <= s.record.Size+control {
+	if fresh && s.unmarked > s.Record.Size && s.unmarked <= s.Record.Size+control {
 		return hold("%d Nodes exist and %d are workers, and none is marked as a control node. Set spec.workerNodeSelector to a selector of the "+
-			"workers' labels, or put the label or the taint %s on the control nodes", s.unmarked, s.record.Size, controlMarks[0])
+			"workers' labels, or put the label or the taint %s on the control nodes", s.unmarked, s.Record.Size, controlMarks[0])
 	}
 	return outcome.Outcome{}
 }

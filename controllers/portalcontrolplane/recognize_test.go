@@ -96,13 +96,13 @@ func TestRecognized(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			s := &scope{
-				controlPlane: &infrav1.PortalControlPlane{}, record: &operation.Record{Size: 2},
+				controlPlane: &infrav1.PortalControlPlane{}, State: operation.State{Record: operation.Record{Size: 2}},
 				unmarked: test.unmarked, controlNodes: test.marked, bound: test.bound,
 			}
 			s.controlPlane.Spec.Replicas, s.controlPlane.Spec.WorkerNodeSelector = ptr.To[int32](3), test.selector
 			s.nodes = make([]corev1.Node, test.selected)
 			if test.last != "" {
-				s.last = operation.New(test.last, "x")
+				s.Last = operation.New(test.last, "x")
 			}
 			o := s.recognized()
 			if o.IsDone() != (test.holds == "") || !strings.Contains(o.Message, test.holds) || !o.IsDone() && o.Reason != infrav1.WorkersUnrecognizedReason {
@@ -129,7 +129,7 @@ func TestHoldsBeforeItBinds(t *testing.T) {
 		create := operation.New(operation.Create, "prod")
 		create.Result = operation.Succeeded
 		f.change(func(cp *infrav1.PortalControlPlane) {
-			operation.Put(cp, create)
+			put(cp, create)
 			cp.Spec.Replicas = ptr.To[int32](1)
 		})
 		f.scale(5)

@@ -190,7 +190,7 @@ func TestFetchesAfterUpgrade(t *testing.T) {
 		upgrade := operation.New(operation.Upgrade, after)
 		put := func(result operation.Result) {
 			upgrade.Result = result
-			f.change(func(cp *infrav1.PortalControlPlane) { operation.Put(cp, upgrade) })
+			f.change(func(cp *infrav1.PortalControlPlane) { put(cp, upgrade) })
 		}
 		put("")
 		f.connect()
@@ -265,7 +265,7 @@ func TestRefusedUpgradeFetchesNothing(t *testing.T) {
 				before := f.fetches()
 				upgrade := operation.New(operation.Upgrade, after)
 				upgrade.Result = result
-				f.change(func(cp *infrav1.PortalControlPlane) { operation.Put(cp, upgrade) })
+				f.change(func(cp *infrav1.PortalControlPlane) { put(cp, upgrade) })
 				for range 60 {
 					f.connect()
 					time.Sleep(time.Minute)

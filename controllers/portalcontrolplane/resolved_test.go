@@ -142,7 +142,7 @@ func TestResolvedTooEarly(t *testing.T) {
 // TestLostCreationIsKnown: a cluster that was found after the answer to its creation was lost has the same record as any other. A
 // template that asks for other workers is noticed.
 func TestLostCreationIsKnown(t *testing.T) {
-	create := func(t *testing.T, lost bool) (record *operation.Record) {
+	create := func(t *testing.T, lost bool) (record operation.Record) {
 		synctest.Test(t, func(t *testing.T) {
 			e := newEstate(t, true)
 			if lost {
@@ -157,7 +157,7 @@ func TestLostCreationIsKnown(t *testing.T) {
 		return record
 	}
 	answered, found := create(t, false), create(t, true)
-	for _, record := range []*operation.Record{answered, found} { // drawn by the portals and the provider
+	for _, record := range []*operation.Record{&answered, &found} { // drawn by the portals and the provider
 		record.ClusterID, record.Name, record.UserID, record.VPCID = "", "", "", ""
 	}
 	if diff := cmp.Diff(answered, found); diff != "" || found.Workers.ServiceOfferingID != "small" {
@@ -205,13 +205,15 @@ func TestWhatShowsTheName(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			op := &operation.Operation{Portal: "portal.example:443"}
+			op := &operation.Operation{Type: operation.Create, Target: name, Portal: "portal.example:443"}
 			if test.elsewhere {
 				op.Portal = "elsewhere.example:443"
 			}
-			q := &creation{s: &scope{op: op, identity: identity.Identity{Portal: portal}}, generated: test.generated}
-			q.request.Name = name
-			if own, err := q.shownAt(t.Context(), id, []byte(test.kubeconfig)); own != test.own || err != nil {
+			s := &scope{controlPlane: &infrav1.PortalControlPlane{}, State: operation.State{Last: op}, identity: identity.Identity{Portal: portal}}
+			if test.generated {
+				s.Record.Name = name
+			}
+			if own, err := (&Reconciler{}).shownAt(t.Context(), s, id, []byte(test.kubeconfig)); own != test.own || err != nil {
 				t.Errorf("own: %t, %v", own, err)
 			}
 		})

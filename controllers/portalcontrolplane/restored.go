@@ -26,50 +26,43 @@ const laterNames = 4
 // firstWrite returns the first write to an object. It adds the finalizer. A new object also gets its UID in the record, and a
 // name for its portal cluster. An object with a trace of an earlier life gets neither: it was cloned, moved or restored, or its
 // annotations were replaced, which left its status as it was.
-func (s *scope) firstWrite() func() {
+func (s *scope) firstWrite() func(*operation.State) {
 	_, recorded := s.controlPlane.Annotations[infrav1.RecordAnnotation]
-	elsewhere := recorded || s.last != nil || conditions.Has(s.controlPlane, infrav1.ProvisionedCondition) ||
+	elsewhere := recorded || s.Last != nil || conditions.Has(s.controlPlane, infrav1.ProvisionedCondition) ||
 		isGenerated(s.controlPlane.Name, s.controlPlane.Spec.ClusterName)
-	return func() {
+	return func(next *operation.State) {
 		controllerutil.AddFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer)
 		if !elsewhere && s.controlPlane.Spec.ClusterID == "" {
-			s.initializeNew()
+			s.initializeNew(next)
 		}
 	}
 }
 
 // initializeNew records that the object never had a portal cluster, and generates a name for one if the user chose none.
-func (s *scope) initializeNew() {
-	s.record.UID = s.controlPlane.UID
-	operation.PutRecord(s.controlPlane, s.record)
+func (s *scope) initializeNew(next *operation.State) {
+	next.Record.UID = s.controlPlane.UID
 	if s.controlPlane.Spec.ClusterName == "" {
-		s.nameCluster()
+		s.nameCluster(next)
 	}
 }
 
 // nameCluster generates a name for the portal cluster.
-func (s *scope) nameCluster() {
-	s.record.Name = generateName(s.controlPlane.Name)
-	s.controlPlane.Spec.ClusterName = s.record.Name
-	operation.PutRecord(s.controlPlane, s.record)
-}
-
-// nameGenerated reports whether the provider generated the name in spec. A user can choose a name that looks generated.
-func (s *scope) nameGenerated() bool {
-	return s.record.Name != "" && s.record.Name == s.controlPlane.Spec.ClusterName
+func (s *scope) nameCluster(next *operation.State) {
+	next.Record.Name = generateName(s.controlPlane.Name)
+	s.controlPlane.Spec.ClusterName = next.Record.Name
 }
 
 // lookBeforeCreating looks for the portal cluster of an object with an earlier life. It is done when a portal cluster may be
 // created.
 func (r *Reconciler) lookBeforeCreating(ctx context.Context, s *scope) outcome.Outcome {
 	cp := s.controlPlane
-	if s.record.UID == cp.UID {
+	if s.Record.UID == cp.UID {
 		return outcome.Outcome{}
 	}
 	if infrav1.DecisionRetry.MadeOn(cp, string(cp.UID)) {
-		if err := r.change(ctx, s, func() {
+		if err := r.change(ctx, s, func(next *operation.State) {
 			delete(cp.Annotations, infrav1.DecisionAnnotation)
-			s.initializeNew()
+			s.initializeNew(next)
 		}); err != nil {
 			return outcome.Fail(err)
 		}
@@ -83,7 +76,7 @@ func (r *Reconciler) lookBeforeCreating(ctx context.Context, s *scope) outcome.O
 	if !o.IsDone() || id == "" {
 		return o
 	}
-	if err := r.change(ctx, s, func() { cp.Spec.ClusterID = id }); err != nil {
+	if err := r.change(ctx, s, func(*operation.State) { cp.Spec.ClusterID = id }); err != nil {
 		return outcome.Fail(err)
 	}
 	return r.claim(ctx, s)
@@ -96,7 +89,7 @@ func (s *scope) lookForCluster(ctx context.Context) (id string, o outcome.Outcom
 	if err != nil {
 		return "", outcome.FromPortalError(err).Prefix("look for the portal cluster of this object")
 	}
-	if len(found) == 1 && s.nameGenerated() {
+	if len(found) == 1 && s.Record.Generated(s.controlPlane.Spec.ClusterName) {
 		return found[0].ID, outcome.Outcome{}
 	}
 	all, err := s.identity.Portal.Instances(ctx)
@@ -126,22 +119,22 @@ func (s *scope) findByName(ctx context.Context) (found []cloud.Cluster, byName b
 			return nil, false, err
 		}
 		found = append(found, some...)
-		name = nameAfter(base, name)
+		name = operation.NameAfter(name)
 	}
 	return found, true, nil
 }
 
 // shownAt reports whether the portal shows the generated name at the id: in the kubeconfig, in the lookup by name, or in the record
 // of an instance. Then the creation made that cluster. A name that is not shown proves nothing: the specification defines none of them.
-func (q *creation) shownAt(ctx context.Context, id string, kubeconfig []byte) (bool, error) {
-	portal, name := q.s.identity.Portal, q.request.Name
+func (r *Reconciler) shownAt(ctx context.Context, s *scope, id string, kubeconfig []byte) (bool, error) {
+	portal, name := s.identity.Portal, s.Op().Target
 	switch {
-	case !q.generated, q.s.op.Portal != "" && q.s.op.Portal != portal.Address():
+	case !s.Record.Generated(name), s.Op().Portal != "" && s.Op().Portal != portal.Address():
 		return false, nil
 	case bytes.Contains(kubeconfig, []byte(name)):
 		return true, nil
 	}
-	if found, err := q.Find(ctx); found == id || err != nil && !cloud.IsUnsupported(err) {
+	if found, err := r.runner(s).Find(ctx); found == id || err != nil && !cloud.IsUnsupported(err) {
 		return found == id, err
 	}
 	all, err := portal.Instances(ctx)
@@ -154,7 +147,7 @@ func (q *creation) shownAt(ctx context.Context, id string, kubeconfig []byte) (b
 // there are none, that proves nothing: the specification does not define the names of instances.
 func (s *scope) namedLike(all []cloud.Instance) (names []string) {
 	base, name := s.controlPlane.Name, s.controlPlane.Spec.ClusterName
-	length := len(stem(base)) + generatedLength
+	length := len(stem(base)) + operation.GeneratedLength
 	for _, instance := range all {
 		generated := isGenerated(base, instance.Name[:min(length, len(instance.Name))]) && strings.HasPrefix(instance.Name[length:]+"-", "-")
 		chosen := name != "" && !isGenerated(base, name) && strings.HasPrefix(instance.Name+"-", name+"-")

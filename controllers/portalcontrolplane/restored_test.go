@@ -170,7 +170,7 @@ func TestRestoredDuringCreation(t *testing.T) {
 		key := e.restoreDuringCreation()
 		o := e.passes(key)[key]
 		if s := e.scope(key); !o.IsDone() || !s.owns() || e.asked("POST") != 1 || s.deletionPolicy() != infrav1.DeletionPolicyDelete {
-			t.Errorf("%+v, %d creations, %+v", o, e.asked("POST"), s.record)
+			t.Errorf("%+v, %d creations, %+v", o, e.asked("POST"), s.Record)
 		}
 	})
 }
@@ -199,7 +199,7 @@ func TestReplaced(t *testing.T) {
 		e.sawFirst(key)
 		s := e.scope(key)
 		o := e.manager.reconcileCluster(t.Context(), s)
-		s.outcomes[infrav1.ProvisionedCondition], s.record = o, &operation.Record{}
+		s.outcomes[infrav1.ProvisionedCondition], s.Record = o, operation.Record{}
 		s.updateStatus()
 		if err := e.store.Status().Update(t.Context(), s.controlPlane); err != nil {
 			t.Fatal(err)
@@ -225,9 +225,9 @@ func TestBegin(t *testing.T) {
 		"with an id":                 {func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = "c" }, false, ""},
 		"with a generated name":      {func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "prod-bcdfg" }, false, "prod-bcdfg"},
 		"with the name of another":   {func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "test-bcdfg" }, true, "test-bcdfg"},
-		"with the record of another": {func(cp *infrav1.PortalControlPlane) { operation.PutRecord(cp, &operation.Record{UID: "other"}) }, false, ""},
+		"with the record of another": {func(cp *infrav1.PortalControlPlane) { putRecord(cp, operation.Record{UID: "other"}) }, false, ""},
 		"with an operation": {func(cp *infrav1.PortalControlPlane) {
-			operation.Put(cp, &operation.Operation{ID: "1", Type: operation.Create, Result: operation.Refused})
+			put(cp, &operation.Operation{ID: "1", Type: operation.Create, Result: operation.Refused})
 		}, false, ""},
 		"with a status": {func(cp *infrav1.PortalControlPlane) {
 			conditions.Set(cp, metav1.Condition{Type: infrav1.ProvisionedCondition, Status: metav1.ConditionFalse, Reason: infrav1.CreatingReason})
@@ -240,10 +240,7 @@ func TestBegin(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := newEstate(t, false)
 				cp := e.sawFirst(e.add("fleet", "prod", test.change))
-				record, err := operation.LoadRecord(cp)
-				if err != nil {
-					t.Fatal(err)
-				}
+				record := stateOf(cp).Record
 				if got := record.UID == cp.UID; got != test.begins {
 					t.Errorf("begins: %v", got)
 				}
@@ -317,6 +314,6 @@ func TestNameAfter(t *testing.T) {
 		if seen[name] || !isGenerated("prod", name) {
 			t.Fatalf("%q after %d names", name, len(seen))
 		}
-		seen[name], name = true, nameAfter("prod", name)
+		seen[name], name = true, operation.NameAfter(name)
 	}
 }

@@ -48,7 +48,7 @@ func TestRetainInAScaleDown(t *testing.T) {
 		"the control plane":                 {controlPlane, infrav1.DeletionPolicyRetain, nil, true},
 		"the portal cluster is deleted":     {cluster, infrav1.DeletionPolicyDelete, nil, false},
 		"the portal cluster is not its own": {controlPlane, infrav1.DeletionPolicyRetain, func(_ *fixture, s *scope) { s.controlPlane.UID = "another" }, false},
-		"the portal removes nodes":          {cluster, infrav1.DeletionPolicyRetain, func(_ *fixture, s *scope) { s.op = operation.New(operation.Scale, "2"); s.op.From = 4 }, false},
+		"the portal removes nodes":          {cluster, infrav1.DeletionPolicyRetain, func(_ *fixture, s *scope) { s.Last = operation.New(operation.Scale, "2"); s.Last.From = 4 }, false},
 		"the API server cannot be reached":  {controlPlane, infrav1.DeletionPolicyRetain, disconnected, false},
 		"the API server accepts no change":  {controlPlane, infrav1.DeletionPolicyRetain, refusing, false},
 	}

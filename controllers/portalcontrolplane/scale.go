@@ -18,43 +18,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// scaling is a request for a number of workers.
-type scaling struct {
-	s           *scope
-	to          int
-	unavailable bool // the portal answered that it is unavailable
-}
-
-// Send implements operation.Request. Here the replicas of MachineDeployments become a request to the portal.
-func (q *scaling) Send(ctx context.Context) (cloud.Created, error) {
-	job, err := q.s.identity.Portal.ScaleCluster(ctx, q.s.controlPlane.Spec.ClusterID, q.to)
-	var refusal *cloud.Error
-	q.unavailable = cloud.IsUnavailable(err) && errors.As(err, &refusal) && refusal.Status == http.StatusServiceUnavailable
-	return cloud.Created{Job: job}, err
-}
-
-// UpdateObject implements operation.Request. After a scale that failed half way, or whose answer was lost, the portal runs at
-// most the larger of both numbers.
-func (q *scaling) UpdateObject(op *operation.Operation, _ string, cause error) {
-	switch {
-	case op.Result == operation.Refused && insistsOnWorkers(op.Size(), cause):
-		q.s.record.MinWorkers = 1
-	case op.Result == operation.Refused: // the size is what it was
-	case op.Lost(), op.Result == operation.Failed, op.Result == operation.Abandoned:
-		q.s.record.Size, q.s.record.SizeUncertain = max(op.From, op.Size()), true
-	default:
-		q.s.record.Size, q.s.record.SizeUncertain = op.Size(), false
-		if op.Size() > max(op.From, q.s.record.MinWorkers) {
-			q.s.record.MinWorkers = 0 // more are wanted. The next time that none are, the portal is asked again
-		}
-	}
-	operation.PutRecord(q.s.controlPlane, q.s.record)
-}
-
 // scale asks the portal for the plan's number of workers. An overloaded portal may carry out a scale that it answers with 503. So
 // the size is uncertain after such an answer, and the provider asks for the desired number again, not for one in between.
 func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
-	from, to := s.record.Size, s.plan.Size
+	from, to := s.Record.Size, s.plan.Size
 	if from < 0 {
 		from = len(s.plan.Present)
 	}
@@ -65,19 +32,21 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 		return o
 	}
 	op := operation.New(operation.Scale, strconv.Itoa(to))
-	op.From, op.FromAtMost, op.Nodes, op.Before = from, s.record.SizeUncertain, max(to-from, from-to), s.plan.Before
-	if s.op.Lost() {
-		op.Before = s.op.Before // some may be gone by now
+	op.From, op.FromAtMost, op.Nodes, op.Before = from, s.Record.SizeUncertain, max(to-from, from-to), s.plan.Before
+	if s.Op().Lost() {
+		op.Before = s.Op().Before // some may be gone by now
 	}
-	request := &scaling{s: s, to: to}
-	o := r.start(ctx, s, op, request)
-	if request.unavailable {
+	o, err := r.start(ctx, s, op, func(ctx context.Context) (cloud.Job, error) {
+		// Here the replicas of MachineDeployments become a request to the portal.
+		return s.identity.Portal.ScaleCluster(ctx, s.controlPlane.Spec.ClusterID, to)
+	})
+	if refusal := (*cloud.Error)(nil); cloud.IsUnavailable(err) && errors.As(err, &refusal) && refusal.Status == http.StatusServiceUnavailable {
 		if err := r.recordUncertainSize(ctx, s, max(from, to)); err != nil {
 			return outcome.Fail(err)
 		}
 	}
 	switch {
-	case to < s.record.MinWorkers:
+	case to < s.Record.MinWorkers:
 		return outcome.RetryAfter(0) // decided again: one worker stays
 	case o.IsDone():
 		return s.workersOutcome().In(o.RequeueAfter)
@@ -87,8 +56,7 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 
 // scaleReached ends a lost scale when the Nodes show its result.
 func (r *Reconciler) scaleReached(ctx context.Context, s *scope) outcome.Outcome {
-	lost := s.op
-	if o := s.reloadAfter(r.runner(s).Finish(ctx, lost, operation.Succeeded, "", &scaling{s: s, to: lost.Size()})); !o.IsDone() {
+	if o := r.runner(s).Finish(ctx, operation.Succeeded, ""); !o.IsDone() {
 		return o
 	}
 	return outcome.RetryAfter(0)
@@ -111,10 +79,10 @@ func (r *Reconciler) reconcileDrift(ctx context.Context, s *scope) (outcome.Outc
 	case drift == "":
 		return outcome.Outcome{}, false
 	case s.restored() && left > 0:
-		return s.driftOutcome("The portal has finished the %s, and nodes may still join or leave", s.last).In(left + time.Second), true
+		return s.driftOutcome("The portal has finished the %s, and nodes may still join or leave", s.Last).In(left + time.Second), true
 	case s.restored():
 		return s.driftOutcome("The portal has finished the %s, which changed no nodes: it may still run the missing instances. "+
-			"Look at its list of instances. A deleted Node object comes back when its kubelet is restarted", s.last), true
+			"Look at its list of instances. A deleted Node object comes back when its kubelet is restarted", s.Last), true
 	case left > 0:
 		return s.driftOutcome("If this lasts, the provider asks the portal to restore the number").In(left + time.Second), true
 	}
@@ -126,15 +94,14 @@ func (r *Reconciler) reconcileDrift(ctx context.Context, s *scope) (outcome.Outc
 
 // recordUncertainSize records that the portal runs at most this number of workers.
 func (r *Reconciler) recordUncertainSize(ctx context.Context, s *scope, most int) error {
-	return r.change(ctx, s, func() {
-		s.record.Size, s.record.SizeUncertain = most, true
-		operation.PutRecord(s.controlPlane, s.record)
+	return r.change(ctx, s, func(next *operation.State) {
+		next.Record.Size, next.Record.SizeUncertain = most, true
 	})
 }
 
 // drift identifies the set of worker nodes if it does not have the size that the portal was asked for, or returns "".
 func (s *scope) drift() string {
-	if s.op != nil || s.record.Size < 0 || s.record.SizeUncertain || s.plan.Counted == s.record.Size {
+	if s.Op() != nil || s.Record.Size < 0 || s.Record.SizeUncertain || s.plan.Counted == s.Record.Size {
 		return ""
 	}
 	name := strconv.Itoa(s.plan.Counted)
@@ -146,11 +113,11 @@ func (s *scope) drift() string {
 
 // restored reports whether the last request was a scale to this size that did not change the nodes.
 func (s *scope) restored() bool {
-	if !s.last.Is(operation.Scale) || s.last.Result != operation.Succeeded || len(s.last.Before) != len(s.plan.Present) {
+	if !s.Last.Is(operation.Scale) || s.Last.Result != operation.Succeeded || len(s.Last.Before) != len(s.plan.Present) {
 		return false
 	}
 	return !slices.ContainsFunc(s.plan.Present, func(n claims.Node) bool {
-		return !slices.ContainsFunc(s.last.Before, func(b claims.NodeSnapshot) bool { return b.UID == n.UID })
+		return !slices.ContainsFunc(s.Last.Before, func(b claims.NodeSnapshot) bool { return b.UID == n.UID })
 	})
 }
 
@@ -160,5 +127,5 @@ func (s *scope) driftOutcome(format string, args ...any) outcome.Outcome {
 		missing = " (gone: " + joinNames(s.plan.LostNodes) + ")"
 	}
 	return outcome.WaitFor(0, infrav1.NodesDifferReason, "%d worker nodes exist, but the portal was asked for %d%s. %s",
-		s.plan.Counted, s.record.Size, missing, fmt.Sprintf(format, args...))
+		s.plan.Counted, s.Record.Size, missing, fmt.Sprintf(format, args...))
 }

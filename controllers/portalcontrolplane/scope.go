@@ -34,9 +34,7 @@ type scope struct {
 	// infrastructure is done if the portal may be called: PortalCluster ready, identity usable.
 	infrastructure outcome.Outcome
 
-	op     *operation.Operation // in flight, or nil
-	last   *operation.Operation // op, else the last one that has ended, or nil
-	record *operation.Record
+	operation.State // the record and the last operation, as they are stored
 
 	// access is how the API server reacts to the stored kubeconfig.
 	access workload.Access
@@ -73,8 +71,8 @@ type scope struct {
 
 // loadScope reads what every step needs. A missing object is not an error: the steps report what they wait for.
 func (r *Reconciler) loadScope(ctx context.Context, controlPlane *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) (*scope, error) {
-	s := &scope{controlPlane: controlPlane, cluster: cluster, outcomes: map[string]outcome.Outcome{}, drains: map[string]string{}, record: &operation.Record{}}
-	s.unreadable = s.loadOperation()
+	s := &scope{controlPlane: controlPlane, cluster: cluster, outcomes: map[string]outcome.Outcome{}, drains: map[string]string{}}
+	s.State, s.unreadable = operation.Load(controlPlane)
 	if s.unreadable == nil {
 		var err error
 		if s.portalCluster, err = r.portalCluster(ctx, s); err != nil {
@@ -85,23 +83,10 @@ func (r *Reconciler) loadScope(ctx context.Context, controlPlane *infrav1.Portal
 	return s, nil
 }
 
-// loadOperation reads the last operation and the record from the object's annotations.
-func (s *scope) loadOperation() (err error) {
-	if s.last, err = operation.Load(s.controlPlane); err != nil {
-		return err
-	}
-	s.op = nil
-	if s.last.InFlight() {
-		s.op = s.last
-	}
-	s.record, err = operation.LoadRecord(s.controlPlane)
-	return err
-}
-
 // adopted reports whether the cluster was neither created nor scaled by the provider, and its Machines and nodes never matched.
 // Its surplus nodes are not removed.
 func (s *scope) adopted() bool {
-	return s.record.Workers == nil && s.record.Size < 0 && !s.last.Is(operation.Scale)
+	return s.Record.Workers == nil && s.Record.Size < 0 && !s.Last.Is(operation.Scale)
 }
 
 // portalCluster finds the PortalCluster: the one that the Cluster refers to, or one with the Cluster's name in its label.
@@ -157,7 +142,7 @@ func (s *scope) provisioned() bool {
 // checkPortal is done unless the identity names another portal than the portal cluster's. At that portal, the cluster's id may belong
 // to a cluster of another account.
 func (s *scope) checkPortal() outcome.Outcome {
-	home := s.record.Portal
+	home := s.Record.Portal
 	if home == "" || home == s.identity.Portal.Address() {
 		return outcome.Outcome{}
 	}
@@ -177,12 +162,18 @@ func (s *scope) beingDeleted() bool {
 
 func (s *scope) clusterKey() client.ObjectKey { return util.ObjectKey(s.cluster) }
 
-// change writes one change of metadata or spec with an optimistic lock, and updates the scope.
-func (r *Reconciler) change(ctx context.Context, s *scope, change func()) error {
-	if err := r.writer().Change(ctx, s.controlPlane, change); err != nil {
+// change writes one change of metadata, spec and the stored state with an optimistic lock.
+func (r *Reconciler) change(ctx context.Context, s *scope, change func(next *operation.State)) error {
+	next := s.State
+	err := r.writer().Change(ctx, s.controlPlane, func() {
+		change(&next)
+		next.Put(s.controlPlane)
+	})
+	if err != nil {
 		return fmt.Errorf("write PortalControlPlane: %w", err)
 	}
-	return s.loadOperation()
+	s.State = next
+	return nil
 }
 
 // done reports whether the condition's step ran in this pass and is done.

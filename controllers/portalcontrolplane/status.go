@@ -94,11 +94,11 @@ func (s *scope) reportDeleting(o outcome.Outcome) {
 
 // reportOperation reports the operation in flight, here and in the conditions that the Cluster sums up.
 func (s *scope) reportOperation() {
-	reason, polled := operationReason(s.op), s.outcomes[infrav1.OperationInProgressCondition]
+	reason, polled := operationReason(s.Op()), s.outcomes[infrav1.OperationInProgressCondition]
 	running, o := metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.IdleReason}
-	if s.op != nil {
+	if s.Op() != nil {
 		running = metav1.ConditionTrue
-		o = outcome.Outcome{Reason: reason, Message: s.op.String() + jobOf(s.op)}
+		o = outcome.Outcome{Reason: reason, Message: s.Op().String() + jobOf(s.Op())}
 		if polled.Kind == outcome.Stalled || polled.Kind == outcome.Wait {
 			o = outcome.Outcome{Reason: polled.Reason, Message: polled.Message}
 		}
@@ -191,7 +191,7 @@ func (s *scope) countReplicas() {
 	status.Replicas = count(s.controlPlane.Spec.ClusterID != "")
 	status.ReadyReplicas, status.AvailableReplicas = count(connected), count(connected)
 	// Core's MachineSets look at the version every 15 s, so it comes early. Later it is what the API server shows.
-	if s.record.Version != "" && s.controlPlane.Spec.ClusterID != "" && (status.Version == "" || s.done(infrav1.ConnectedCondition)) {
+	if s.Record.Version != "" && s.controlPlane.Spec.ClusterID != "" && (status.Version == "" || s.done(infrav1.ConnectedCondition)) {
 		status.Version = equivalent(s.controlPlane.Spec.Version, s.runningVersion())
 		status.Versions = []clusterv1.StatusVersion{{Version: status.Version, Replicas: ptr.Deref(nodes, 0)}}
 	}
@@ -200,7 +200,7 @@ func (s *scope) countReplicas() {
 		unclaimed := s.plan.Free + len(s.plan.Drained) + len(s.plan.DrainingNodes)
 		status.Workers = &infrav1.WorkerCounts{
 			Desired: int32(s.desired.sum),                   //nolint:gosec // a count of workers
-			Size:    int32(max(0, s.record.Size)),           //nolint:gosec // a count of workers
+			Size:    int32(max(0, s.Record.Size)),           //nolint:gosec // a count of workers
 			Nodes:   int32(len(s.plan.Present)),             //nolint:gosec // a count of workers
 			Claimed: int32(len(s.plan.Present) - unclaimed), //nolint:gosec // a count of workers
 		}

@@ -22,7 +22,7 @@ import (
 func passed(change ...func(*scope)) *scope {
 	s := &scope{
 		controlPlane: &infrav1.PortalControlPlane{}, cluster: &clusterv1.Cluster{}, outcomes: map[string]outcome.Outcome{},
-		record: &operation.Record{Version: "v1.36.3", Size: 3}, desired: desired{known: true, sum: 2, objects: 1},
+		State: operation.State{Record: operation.Record{Version: "v1.36.3", Size: 3}}, desired: desired{known: true, sum: 2, objects: 1},
 	}
 	s.controlPlane.Spec.ClusterID, s.controlPlane.Spec.Version, s.controlPlane.Spec.Replicas = "k8s-1", "v1.36.3", ptr.To[int32](3)
 	s.controlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "portal.example", Port: 6443}
@@ -44,7 +44,7 @@ func ended(condition string, o outcome.Outcome) func(*scope) {
 }
 
 func inFlight(op operation.Operation) func(*scope) {
-	return func(s *scope) { s.op, s.last = &op, &op }
+	return func(s *scope) { s.Last = &op }
 }
 
 // TestUpdateStatus checks the conditions that a pass makes.
@@ -86,7 +86,7 @@ func TestUpdateStatus(t *testing.T) {
 			want{"OperationInProgress": "True AnswerLost", "RollingOut": "True AnswerLost"},
 		},
 		"an ended operation does not run": {
-			passed(func(s *scope) { s.last = &operation.Operation{Type: operation.Upgrade, Result: operation.Failed} }),
+			passed(func(s *scope) { s.Last = &operation.Operation{Type: operation.Upgrade, Result: operation.Failed} }),
 			want{"OperationInProgress": "False Idle", "RollingOut": "False NotRollingOut"},
 		},
 		"no Cluster": {passed(func(s *scope) { s.cluster = nil }), want{"Available": "False WaitingForObject", "Ready": "False WaitingForObject"}},
@@ -185,7 +185,7 @@ func TestCounters(t *testing.T) {
 	if *status.Replicas != 3 || *status.ReadyReplicas != 3 || *status.UpToDateReplicas != 3 || status.Version != "v1.36.3" {
 		t.Errorf("%+v", status)
 	}
-	s.record.Version, s.record.Size = "v1.35.6", operation.SizeUnknown
+	s.Record.Version, s.Record.Size = "v1.35.6", operation.SizeUnknown
 	s.updateStatus()
 	status = s.controlPlane.Status
 	if *status.UpToDateReplicas != 0 || status.Version != "v1.35.6" || status.Workers.Size != 0 {

@@ -117,7 +117,7 @@ func (s *scope) upgradable() outcome.Outcome {
 			behind = append(behind, md.Name)
 		}
 	}
-	if wanted != version && len(behind) > 0 && s.op == nil {
+	if wanted != version && len(behind) > 0 && s.Op() == nil {
 		return outcome.StallFor(0, infrav1.TopologyNotUpgradableReason,
 			"the upgrade to %s goes through %s, which the nodes run but these MachineDeployments do not have: %s. The topology "+
 				"controller waits for them forever: set their spec.template.spec.version to %s, and from now on upgrade one minor version at a time",

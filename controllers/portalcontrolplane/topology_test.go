@@ -194,7 +194,7 @@ func TestReportTopology(t *testing.T) {
 				t.Errorf("%+v, want %s with %q", c, test.reason, test.says)
 			}
 			if test.reason == infrav1.TopologyNotUpgradableReason && test.deployments != test.version {
-				s.op = operation.New(operation.Upgrade, test.version)
+				s.Last = operation.New(operation.Upgrade, test.version)
 				if o := s.upgradable(); !o.IsDone() {
 					t.Errorf("while the portal still upgrades: %+v", o)
 				}

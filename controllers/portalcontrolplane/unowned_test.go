@@ -22,8 +22,8 @@ func TestConfirmedDeletionOfWhatNobodyOwns(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, 2, emulator.Durations{Delete: time.Minute})
 				f.change(func(cp *infrav1.PortalControlPlane) {
-					operation.PutRecord(cp, &operation.Record{UID: "earlier", ClusterID: f.id, Size: 2, Version: before, Workers: &infrav1.WorkerParameters{}})
-					operation.Put(cp, op)
+					putRecord(cp, operation.Record{UID: "earlier", ClusterID: f.id, Size: 2, Version: before, Workers: &infrav1.WorkerParameters{}})
+					put(cp, op)
 				})
 				f.leave(departure{owner: "earlier", noted: "earlier"})
 				if f.leaving() == nil || f.deletions() != 0 {
@@ -54,7 +54,7 @@ func TestDeletionOfEarlierVersion(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, 2, emulator.Durations{Delete: time.Minute})
 				f.change(func(cp *infrav1.PortalControlPlane) {
-					operation.PutRecord(cp, &operation.Record{Size: 2, Version: before, Workers: &infrav1.WorkerParameters{}})
+					putRecord(cp, operation.Record{Size: 2, Version: before, Workers: &infrav1.WorkerParameters{}})
 					if sent {
 						job, err := f.cloud.DeleteCluster(t.Context(), f.id)
 						if err != nil {
@@ -62,7 +62,7 @@ func TestDeletionOfEarlierVersion(t *testing.T) {
 						}
 						op := operation.New(operation.Delete, f.id)
 						op.JobID = job.ID
-						operation.Put(cp, op)
+						put(cp, op)
 					}
 				})
 				f.leave(departure{owner: "present", leaves: true})
@@ -84,7 +84,7 @@ func TestDeletionOfACopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 2, emulator.Durations{})
 		f.change(func(cp *infrav1.PortalControlPlane) {
-			operation.PutRecord(cp, &operation.Record{UID: "earlier", ClusterID: f.id, Size: 2, Version: before, Workers: &infrav1.WorkerParameters{}})
+			putRecord(cp, operation.Record{UID: "earlier", ClusterID: f.id, Size: 2, Version: before, Workers: &infrav1.WorkerParameters{}})
 		})
 		f.leave(departure{owner: "present", noted: "earlier", leaves: true})
 		var s *scope
@@ -136,8 +136,8 @@ func TestDeletionAfterALostCreation(t *testing.T) {
 		f.change(func(cp *infrav1.PortalControlPlane) {
 			op := operation.New(operation.Create, "prod")
 			op.Unknown, cp.Spec.ClusterID = "the manager stopped during the call", ""
-			operation.PutRecord(cp, &operation.Record{UID: cp.UID, Size: operation.SizeUnknown})
-			operation.Put(cp, op)
+			putRecord(cp, operation.Record{UID: cp.UID, Size: operation.SizeUnknown})
+			put(cp, op)
 		})
 		f.leave(departure{owner: "present", noted: "present", leaves: true})
 		if s := f.leaving(); s.outcomes[clusterv1.DeletingCondition].Reason != infrav1.OutcomeUnknownReason {

@@ -32,12 +32,12 @@ func (r *Reconciler) useUserManaged(ctx context.Context, s *scope, stored stored
 		return outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "the kubeconfig in the user-managed Secret %s cannot be used: %v. %s",
 			stored.Name, err, correctUserManaged)
 	}
-	if s.record.UserID == "" {
+	if s.Record.UserID == "" {
 		if o := r.askKubeconfig(ctx, s, whyMissing, func([]byte) outcome.Outcome { return outcome.Outcome{} }); !o.IsDone() {
 			return o
 		}
 	}
-	if o := r.recordCluster(ctx, s, endpoint, s.record.KubeconfigDigest); !o.IsDone() {
+	if o := r.recordCluster(ctx, s, endpoint, s.Record.KubeconfigDigest); !o.IsDone() {
 		return o
 	}
 	r.connect(s, stored)

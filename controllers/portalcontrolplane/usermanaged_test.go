@@ -15,7 +15,6 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
@@ -209,12 +208,9 @@ func TestChangedSecret(t *testing.T) {
 func (f *fixture) forgetDigest() {
 	f.Helper()
 	f.change(func(cp *infrav1.PortalControlPlane) {
-		record, err := operation.LoadRecord(cp)
-		if err != nil {
-			f.Fatal(err)
-		}
+		record := stateOf(cp).Record
 		record.KubeconfigDigest = ""
-		operation.PutRecord(cp, record)
+		putRecord(cp, record)
 	})
 }
 

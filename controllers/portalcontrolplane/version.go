@@ -22,9 +22,9 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 	if !s.done(infrav1.ConnectedCondition) {
 		return s.blockedByConnection()
 	}
-	if s.op.Is(operation.Upgrade) {
-		if !s.op.Lost() {
-			return s.upgradeRuns(0, s.op.Target)
+	if s.Op().Is(operation.Upgrade) {
+		if !s.Op().Lost() {
+			return s.upgradeRuns(0, s.Op().Target)
 		}
 		if o := r.settleUpgrade(ctx, s); !o.IsDone() {
 			return o
@@ -46,8 +46,8 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 		}
 		return outcome.Outcome{}
 	}
-	if s.op != nil && !s.op.Is(operation.Upgrade) {
-		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s waits for the portal to finish the %s", wanted, s.op)
+	if s.Op() != nil && !s.Op().Is(operation.Upgrade) {
+		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s waits for the portal to finish the %s", wanted, s.Op())
 	}
 	if s.beingDeleted() {
 		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so it is not upgraded")
@@ -67,10 +67,10 @@ func (s *scope) compareWith(wanted string) int {
 	if c := compareVersions(s.reachedVersion(), wanted); c != 0 {
 		return c
 	}
-	if !sameBuild(s.record.Version, wanted) || build(s.record.Version) == "" && !sameBuild(s.serverVersion, wanted) {
+	if !sameBuild(s.Record.Version, wanted) || build(s.Record.Version) == "" && !sameBuild(s.serverVersion, wanted) {
 		return -1
 	}
-	return min(0, compareVersions(s.record.Version, wanted))
+	return min(0, compareVersions(s.Record.Version, wanted))
 }
 
 // lostUpgradeTimeout is how long the provider waits for a sign of a lost upgrade.
@@ -82,10 +82,10 @@ const versionPoll = time.Minute
 // settleUpgrade ends a lost upgrade when the whole cluster runs its version. It is done when the upgrade has to be decided again:
 // after lostUpgradeTimeout without a sign of it or, if a part of the cluster runs that version, when a job would count as stuck.
 func (r *Reconciler) settleUpgrade(ctx context.Context, s *scope) outcome.Outcome {
-	lost := s.op
+	lost := s.Op()
 	some, all := s.runsVersion(lost.Target)
 	if all {
-		return s.reloadAfter(r.runner(s).Finish(ctx, lost, operation.Succeeded, "", &upgrading{s: s}))
+		return r.runner(s).Finish(ctx, operation.Succeeded, "")
 	}
 	patience := lostUpgradeTimeout
 	if some {
@@ -97,7 +97,7 @@ func (r *Reconciler) settleUpgrade(ctx context.Context, s *scope) outcome.Outcom
 	if s.compareWith(s.controlPlane.Spec.Version) < 0 {
 		return outcome.Outcome{} // sent again
 	}
-	return s.reloadAfter(r.runner(s).Finish(ctx, lost, operation.Failed, "", &upgrading{s: s})) // not wanted any more
+	return r.runner(s).Finish(ctx, operation.Failed, "") // not wanted any more
 }
 
 func (s *scope) upgradeRuns(after time.Duration, to string) outcome.Outcome {
@@ -114,7 +114,7 @@ func (s *scope) draining() string {
 			return "Machine " + m.Name
 		}
 	}
-	refused := s.last.Is(operation.Scale) && s.last.Result != operation.Succeeded
+	refused := s.Last.Is(operation.Scale) && s.Last.Result != operation.Succeeded
 	for _, n := range s.nodes {
 		drained := metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation)
 		if metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainStartedAnnotation) || drained && util.IsNodeReady(&n) && !refused {
@@ -122,28 +122,6 @@ func (s *scope) draining() string {
 		}
 	}
 	return ""
-}
-
-// upgrading is a request for a version.
-type upgrading struct {
-	s         *scope
-	versionID string
-	refused   bool // the portal refused the id of the version
-}
-
-// Send implements operation.Request.
-func (q *upgrading) Send(ctx context.Context) (cloud.Created, error) {
-	job, err := q.s.identity.Portal.UpgradeCluster(ctx, q.s.controlPlane.Spec.ClusterID, q.versionID)
-	q.refused = refusesVersion(err)
-	return cloud.Created{Job: job}, err
-}
-
-// UpdateObject implements operation.Request.
-func (q *upgrading) UpdateObject(op *operation.Operation, _ string, _ error) {
-	if op.Result == operation.Succeeded {
-		q.s.record.Version = op.Target
-		operation.PutRecord(q.s.controlPlane, q.s.record)
-	}
 }
 
 func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) (o outcome.Outcome) {
@@ -162,14 +140,16 @@ func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) (o ou
 		if o := r.pausePool(ctx, s, wanted); !o.IsDone() {
 			return o
 		}
-		request := &upgrading{s: s, versionID: version.ID}
-		o = r.start(ctx, s, op, request)
-		if request.refused {
+		var err error
+		o, err = r.start(ctx, s, op, func(ctx context.Context) (cloud.Job, error) {
+			return s.identity.Portal.UpgradeCluster(ctx, s.controlPlane.Spec.ClusterID, version.ID)
+		})
+		if refusesVersion(err) {
 			r.refuseVersion(s, version.ID)
 		}
 	}
-	if o.IsDone() || s.op.Lost() && o.Kind != outcome.Failed {
-		return s.upgradeRuns(o.RequeueAfter, s.op.Target)
+	if o.IsDone() || s.Op().Lost() && o.Kind != outcome.Failed {
+		return s.upgradeRuns(o.RequeueAfter, s.Op().Target)
 	}
 	return o
 }
@@ -177,43 +157,40 @@ func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) (o ou
 // recordVersion records the version that the whole cluster runs, as the API server shows it, while no operation is in flight. A
 // vendor's suffix is not news. A recorded build is what the portal installed, so only the wanted build replaces it.
 func (r *Reconciler) recordVersion(ctx context.Context, s *scope) error {
-	version, recorded := "v"+strings.TrimPrefix(s.serverVersion, "v"), s.record.Version
+	version, recorded := "v"+strings.TrimPrefix(s.serverVersion, "v"), s.Record.Version
 	_, all := s.runsVersion(version)
 	news := !sameRelease(recorded, version) || compareVersions(recorded, version) == 0 && build(version) != "" &&
 		(build(recorded) == "" || build(version) == build(s.controlPlane.Spec.Version))
-	if s.op != nil || version == recorded || recorded != "" && !(all && news) {
+	if s.Op() != nil || version == recorded || recorded != "" && !(all && news) {
 		return nil
 	}
-	return r.change(ctx, s, func() {
-		s.record.Version = version
-		operation.PutRecord(s.controlPlane, s.record)
-	})
+	return r.change(ctx, s, func(next *operation.State) { next.Record.Version = version })
 }
 
 // reachedVersion is the version of the API server or, if that is the recorded release with a vendor's suffix, the recorded one.
 func (s *scope) reachedVersion() string {
-	if sameRelease(s.record.Version, s.serverVersion) {
-		return s.record.Version
+	if sameRelease(s.Record.Version, s.serverVersion) {
+		return s.Record.Version
 	}
 	return s.serverVersion
 }
 
 // runningVersion is the recorded version or, if the API server shows another build of that release, the API server's.
 func (s *scope) runningVersion() string {
-	if sameRelease(s.record.Version, s.serverVersion) && !sameBuild(s.record.Version, s.serverVersion) {
+	if sameRelease(s.Record.Version, s.serverVersion) && !sameBuild(s.Record.Version, s.serverVersion) {
 		return "v" + strings.TrimPrefix(s.serverVersion, "v")
 	}
-	return s.record.Version
+	return s.Record.Version
 }
 
 // hasReached reports whether a component with the running version has reached the wanted one. A vendor's suffix makes no
 // difference, unless the cluster comes from another version of the same release. If it comes from another build, a component that
 // shows no build has not reached the wanted one.
 func (s *scope) hasReached(running, wanted string) bool {
-	if !sameRelease(s.record.Version, wanted) {
+	if !sameRelease(s.Record.Version, wanted) {
 		return sameRelease(running, wanted)
 	}
-	return same(running, wanted) && (build(running) != "" || sameBuild(s.record.Version, wanted))
+	return same(running, wanted) && (build(running) != "" || sameBuild(s.Record.Version, wanted))
 }
 
 // runsVersion reports whether the API server or a worker runs the version, and whether all do. Without a cloud controller, the
@@ -232,7 +209,7 @@ func (s *scope) runsVersion(version string) (some, all bool) {
 			left++
 		}
 	}
-	return some, all && (left == 0 || s.record.Size >= 0 && upgraded >= s.record.Size)
+	return some, all && (left == 0 || s.Record.Size >= 0 && upgraded >= s.Record.Size)
 }
 
 // equivalent returns the running version in the user's spelling if both mean the same, otherwise with a leading v.

@@ -83,7 +83,7 @@ func TestReached(t *testing.T) {
 		{"", "v1.36.3", "v1.36.3"},
 	}
 	for _, test := range tests {
-		s := &scope{serverVersion: test.running, record: &operation.Record{Version: test.asked}}
+		s := &scope{serverVersion: test.running, State: operation.State{Record: operation.Record{Version: test.asked}}}
 		if got := s.reachedVersion(); got != test.want {
 			t.Errorf("asked for %q, %s runs: %s, want %s", test.asked, test.running, got, test.want)
 		}
@@ -116,7 +116,7 @@ func TestBehind(t *testing.T) {
 		"it never shows what was installed": {"v1.36.3+p2", "v1.36.3+k3s1", "v1.36.3+p2", 0},
 	}
 	for title, test := range tests {
-		s := &scope{serverVersion: test.running, record: &operation.Record{Version: test.recorded}}
+		s := &scope{serverVersion: test.running, State: operation.State{Record: operation.Record{Version: test.recorded}}}
 		if got := s.compareWith(test.wanted); got != test.want {
 			t.Errorf("%s: %d, want %d", title, got, test.want)
 		}
@@ -154,12 +154,12 @@ func TestReach(t *testing.T) {
 		"no sign of it, with a suffix before too": {"v1.35.6-portal.1", 1, []corev1.Node{old}, false, false},
 	}
 	for title, test := range tests {
-		s := &scope{serverVersion: test.running, nodes: test.nodes, record: &operation.Record{Version: "v1.35.6", Size: test.size}}
+		s := &scope{serverVersion: test.running, nodes: test.nodes, State: operation.State{Record: operation.Record{Version: "v1.35.6", Size: test.size}}}
 		if some, all := s.runsVersion("v1.36.3"); some != test.some || all != test.all {
 			t.Errorf("%s: some %v, all %v", title, some, all)
 		}
 	}
-	candidate := &scope{serverVersion: "v1.36.0-rc.1", nodes: []corev1.Node{node("v1.36.0-rc.1", corev1.ConditionTrue)}, record: &operation.Record{Version: "v1.36.0-rc.1", Size: 1}}
+	candidate := &scope{serverVersion: "v1.36.0-rc.1", nodes: []corev1.Node{node("v1.36.0-rc.1", corev1.ConditionTrue)}, State: operation.State{Record: operation.Record{Version: "v1.36.0-rc.1", Size: 1}}}
 	if some, all := candidate.runsVersion("v1.36.0"); some || all {
 		t.Error("a candidate counts as the release")
 	}

@@ -50,7 +50,7 @@ func (s *scope) machineViews(portalMachines []infrav1.PortalMachine) []claims.Ma
 			// The PortalMachine was deleted by hand, but the Machine still has the Node.
 			view.ClaimProviderID, view.PortalMachineDeleted = view.ProviderID, true
 		}
-		view.TemplateMismatch = found && s.record.Workers != nil && pm.Spec.WorkerParameters != *s.record.Workers
+		view.TemplateMismatch = found && s.Record.Workers != nil && pm.Spec.WorkerParameters != *s.Record.Workers
 		view.HasUnhealthyCondition = s.checks.machineUnhealthy(&m)
 		views = append(views, view)
 	}

@@ -217,7 +217,7 @@ func TestMachineViews(t *testing.T) {
 		return pm
 	}
 	s := passed(func(s *scope) {
-		s.record.Workers = &infrav1.WorkerParameters{ServiceOfferingID: "small"}
+		s.Record.Workers = &infrav1.WorkerParameters{ServiceOfferingID: "small"}
 		s.desired.machines = []clusterv1.Machine{machine("m1", "c1", false), machine("m2", "c2", false), machine("m3", "c3", false), machine("m4", "c4", true)}
 		s.checks.machines = []clusterv1.UnhealthyMachineCondition{{Type: "Licensed", Status: metav1.ConditionFalse}}
 		s.desired.machines[0].Status.Conditions = []metav1.Condition{{Type: "Licensed", Status: metav1.ConditionFalse}}
@@ -232,7 +232,7 @@ func TestMachineViews(t *testing.T) {
 	if diff := cmp.Diff(want, s.machineViews(all)); diff != "" {
 		t.Error(diff)
 	}
-	s.record.Workers = nil // adopted: the parameters of the workers are unknown
+	s.Record.Workers = nil // adopted: the parameters of the workers are unknown
 	if views := s.machineViews(all); views[1].TemplateMismatch {
 		t.Error("the workers of an adopted cluster are not known, and differ from the template")
 	}

@@ -117,12 +117,12 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, from members, reade
 		ClusterID:     s.controlPlane.Spec.ClusterID,
 		Desired:       s.desired.sum,
 		Unasked:       s.desired.objects == 0,
-		Size:          s.record.Size,
-		SizeUncertain: s.record.SizeUncertain,
+		Size:          s.Record.Size,
+		SizeUncertain: s.Record.SizeUncertain,
 		Order:         claims.Order(order.Order),
 		OrderAssumed:  order.Source == infrav1.RemovalOrderAssumed,
-		ObservedOrder: s.record.RemovalOrder.Order,
-		Operation:     operationOn(s.op),
+		ObservedOrder: s.Record.RemovalOrder.Order,
+		Operation:     operationOn(s.Op()),
 		Adopted:       s.adopted(),
 		Autoscaled:    s.desired.autoscaled,
 		Now:           time.Now(),
@@ -131,8 +131,8 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, from members, reade
 		Pool:          s.poolView(),
 	}
 	view.Before, view.ScaledDown = s.nodesBefore()
-	if s.op.Is(operation.Scale) {
-		view.Target, view.AnswerLost, view.MayResend = s.op.Size(), s.op.Lost(), s.op.Lost() && s.op.ResendIn() == 0
+	if s.Op().Is(operation.Scale) {
+		view.Target, view.AnswerLost, view.MayResend = s.Op().Size(), s.Op().Lost(), s.Op().Lost() && s.Op().ResendIn() == 0
 	}
 	s.plan = claims.Decide(view)
 	s.desired.sum = s.plan.Desired
@@ -146,9 +146,8 @@ func (r *Reconciler) recordSettledSize(ctx context.Context, s *scope) error {
 	if !settled && !s.plan.SizeCertain {
 		return nil
 	}
-	return r.change(ctx, s, func() {
-		s.record.Size, s.record.SizeUncertain = s.desired.sum, false
-		operation.PutRecord(s.controlPlane, s.record)
+	return r.change(ctx, s, func(next *operation.State) {
+		next.Record.Size, next.Record.SizeUncertain = s.desired.sum, false
 	})
 }
 

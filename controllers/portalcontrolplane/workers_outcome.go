@@ -17,22 +17,22 @@ import (
 // workersOutcome compares Machines with worker nodes, and reports what is being done.
 func (s *scope) workersOutcome() outcome.Outcome {
 	switch {
-	case s.op.Lost() && s.op.Type == operation.Scale:
-		return outcome.WaitFor(s.op.ResendIn(), infrav1.AnswerLostReason, "the portal's answer to the %s was lost. %d worker nodes exist", s.op, len(s.plan.Present))
-	case s.op.Is(operation.Scale):
+	case s.Op().Lost() && s.Op().Type == operation.Scale:
+		return outcome.WaitFor(s.Op().ResendIn(), infrav1.AnswerLostReason, "the portal's answer to the %s was lost. %d worker nodes exist", s.Op(), len(s.plan.Present))
+	case s.Op().Is(operation.Scale):
 		reason := infrav1.ScalingUpReason
-		if operationOn(s.op) == claims.RemovingNodes {
+		if operationOn(s.Op()) == claims.RemovingNodes {
 			reason = infrav1.ScalingDownReason
 		}
-		return outcome.WaitFor(0, reason, "waiting for the portal to finish the %s (job %s)", s.op, s.op.JobID)
+		return outcome.WaitFor(0, reason, "waiting for the portal to finish the %s (job %s)", s.Op(), s.Op().JobID)
 	case len(s.plan.Draining) > 0:
 		return outcome.WaitFor(0, infrav1.DrainingReason, "draining %d Machines before the portal removes workers: %s. If this takes long, look "+
 			"at their Deleting condition", len(s.plan.Draining), joinNames(s.plan.Draining))
 	case len(s.plan.DrainingNodes) > 0:
 		return outcome.WaitFor(0, infrav1.DrainingReason, "draining %d worker nodes without a Machine before the portal removes workers: %s",
 			len(s.plan.DrainingNodes), s.drainProgress())
-	case s.op != nil && (len(s.plan.Present) != s.desired.sum || s.plan.Unbound > 0):
-		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "waiting for the portal to finish the %s before workers are reconciled", s.op)
+	case s.Op() != nil && (len(s.plan.Present) != s.desired.sum || s.plan.Unbound > 0):
+		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "waiting for the portal to finish the %s before workers are reconciled", s.Op())
 	}
 	return s.countOutcome()
 }
@@ -56,11 +56,11 @@ func (s *scope) countOutcome() outcome.Outcome {
 	case len(s.plan.Mismatched) > 0:
 		return outcome.StallFor(0, infrav1.TemplateNotHonoredReason, "Machines %s ask for other workers than the portal cluster has (offering %s, "+
 			"SSH key pair %s), and the portal cannot change that. Revert the template of their MachineDeployment, whose roll-out waits until then",
-			joinNames(s.plan.Mismatched), s.record.Workers.ServiceOfferingID, s.record.Workers.SSHKeyPair)
+			joinNames(s.plan.Mismatched), s.Record.Workers.ServiceOfferingID, s.Record.Workers.SSHKeyPair)
 	case s.mismatchedPool() != "":
 		return outcome.StallFor(0, infrav1.TemplateNotHonoredReason, "PortalMachinePool %s asks for other workers than the portal cluster has (offering %s, "+
 			"SSH key pair %s), and the portal cannot change that. Delete its MachinePool, and create it again with these", s.mismatchedPool(),
-			s.record.Workers.ServiceOfferingID, s.record.Workers.SSHKeyPair)
+			s.Record.Workers.ServiceOfferingID, s.Record.Workers.SSHKeyPair)
 	case len(s.desired.collected) > 0:
 		return outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "the garbage collector may have deleted these objects, because their owner was an "+
 			"earlier Cluster %s: %s. Their replicas count until they are gone. Then create them again", s.cluster.Name, joinNames(s.desired.collected))
@@ -73,7 +73,7 @@ func (s *scope) countOutcome() outcome.Outcome {
 		return s.unboundOutcome()
 	case s.plan.Free > 0:
 		return s.freeOutcome(workers)
-	case len(s.plan.NotReady) > 0 && s.op == nil:
+	case len(s.plan.NotReady) > 0 && s.Op() == nil:
 		return outcome.WaitFor(0, infrav1.NodesNotReadyReason, "worker nodes %s are not Ready, and the portal does not repair nodes. Look at them "+
 			"at the portal, or ask its support", joinNames(s.plan.NotReady))
 	case len(s.plan.Drained) > 0:

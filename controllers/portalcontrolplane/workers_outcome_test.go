@@ -60,7 +60,7 @@ func TestWorkersMessages(t *testing.T) {
 		}}, outcome.Wait, infrav1.WaitingForNodesReason, []string{"cloud controller", "n9", uninitializedTaint}, []string{"w,"}},
 		"the pool has too few nodes":       {[]func(*scope){settled, func(s *scope) { s.plan.Missing = 2 }}, outcome.Wait, infrav1.WaitingForNodesReason, []string{"pool", "2"}, nil},
 		"the portal insists on one worker": {[]func(*scope){insists}, outcome.Done, "", []string{"refuses"}, nil},
-		"an adopted cluster has too many": {[]func(*scope){func(s *scope) { s.record.Size = operation.SizeUnknown }}, outcome.Wait, infrav1.NodesUnclaimedReason,
+		"an adopted cluster has too many": {[]func(*scope){func(s *scope) { s.Record.Size = operation.SizeUnknown }}, outcome.Wait, infrav1.NodesUnclaimedReason,
 			[]string{"1 of 3", "adopted", "replicas"}, nil},
 		"a node has no Machine yet": {[]func(*scope){func(*scope) {}}, outcome.Wait, infrav1.NodesUnclaimedReason, []string{"1 of 3"}, []string{"adopted"}},
 		"nodes are not Ready":       {[]func(*scope){settled, notReadyNodes("n2", "n1")}, outcome.Wait, infrav1.NodesNotReadyReason, []string{"n1, n2", "portal"}, nil},
@@ -71,7 +71,7 @@ func TestWorkersMessages(t *testing.T) {
 		"ready, autoscaled":      {[]func(*scope){settled, scaledBy("")}, outcome.Done, "", nil, []string{"autoscaler"}},
 		"ready, autoscaled, no order": {[]func(*scope){settled, scaledBy("Random")}, outcome.Done, "",
 			[]string{"autoscaler", "spec.removalOrder"}, nil},
-		"ready, autoscaled, no order found": {[]func(*scope){settled, scaledBy(""), func(s *scope) { s.record.RemovalOrder.Order = claims.Random }}, outcome.Done, "",
+		"ready, autoscaled, no order found": {[]func(*scope){settled, scaledBy(""), func(s *scope) { s.Record.RemovalOrder.Order = claims.Random }}, outcome.Done, "",
 			[]string{"autoscaler", "spec.removalOrder"}, nil},
 		"ready, no order, not autoscaled": {[]func(*scope){settled, func(s *scope) { s.controlPlane.Spec.RemovalOrder = "Random" }}, outcome.Done, "",
 			nil, []string{"autoscaler"}},
@@ -112,7 +112,7 @@ func notReadyNodes(names ...string) func(*scope) { return func(s *scope) { s.pla
 
 func mismatched(names ...string) func(*scope) {
 	return func(s *scope) {
-		s.plan.Mismatched, s.record.Workers = names, &infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
+		s.plan.Mismatched, s.Record.Workers = names, &infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
 	}
 }
 
@@ -133,7 +133,7 @@ func TestLostScaleOutcome(t *testing.T) {
 		lost := operation.Operation{Type: operation.Scale, From: 3, Target: "5", Unknown: "cut off at 10:00", Time: metav1.Now()}
 		s := passed(settled, machinesDrain("m1"), inFlight(lost))
 		first := s.workersOutcome()
-		if first.Kind != outcome.Wait || first.Reason != infrav1.AnswerLostReason || first.RequeueAfter != s.op.ResendIn() || first.RequeueAfter == 0 {
+		if first.Kind != outcome.Wait || first.Reason != infrav1.AnswerLostReason || first.RequeueAfter != s.Op().ResendIn() || first.RequeueAfter == 0 {
 			t.Errorf("%+v", first)
 		}
 		for _, word := range []string{"from 3 to 5", "3 worker nodes"} {

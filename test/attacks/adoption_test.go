@@ -225,9 +225,9 @@ func (t *tenant) network() (id, job string) {
 	t.Helper()
 	theirs := t.victim(func(c *cluster) { c.portalCluster.Spec.Network = &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"} })
 	id = fetched(t, theirs.portalCluster).Status.NetworkID
-	op, err := operation.Load(theirs.portalCluster)
+	state, err := operation.Load(theirs.portalCluster)
 	t.must(err)
-	return id, op.JobID
+	return id, state.Last.JobID
 }
 
 func anothersNetwork(t *tenant) string {

@@ -77,11 +77,11 @@ func (s *subject) job() (string, error) {
 	if err := s.at.Get(s.Context(), s.key(), controlPlane); err != nil {
 		return "", client.IgnoreNotFound(err)
 	}
-	op, err := operation.Load(controlPlane)
-	if !op.InFlight() {
+	state, err := operation.Load(controlPlane)
+	if state.Op() == nil {
 		return "", err
 	}
-	return op.JobID, err
+	return state.Op().JobID, err
 }
 
 // killManager ends the manager's container without a grace period, and returns when the Deployment's next Pod is ready.

@@ -154,9 +154,9 @@ func (p *situation) adopt(t *testing.T) {
 func retried(s *subject) {
 	s.Expect(s.says(infrav1.ProvisionedCondition)()).To(HavePrefix("False " + infrav1.OutcomeUnknownReason))
 	change(s, &infrav1.PortalControlPlane{}, func(c *infrav1.PortalControlPlane) {
-		op, err := operation.Load(c)
+		state, err := operation.Load(c)
 		s.Expect(err).NotTo(HaveOccurred())
-		c.Annotations[infrav1.DecisionAnnotation] = infrav1.DecisionRetry.About(op.ID)
+		c.Annotations[infrav1.DecisionAnnotation] = infrav1.DecisionRetry.About(state.Last.ID)
 	})
 	s.Eventually(s.says(infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.RestoredObjectReason))
 	change(s, &infrav1.PortalControlPlane{}, func(c *infrav1.PortalControlPlane) {

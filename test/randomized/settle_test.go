@@ -177,8 +177,8 @@ func (l *life) controlPlaneSettled(ctx context.Context, leftovers int) error {
 			return fmt.Errorf("condition %s of the PortalControlPlane is %+v", condition, c)
 		}
 	}
-	op, err := operation.Load(controlPlane)
-	if op.InFlight() {
+	state, err := operation.Load(controlPlane)
+	if op := state.Op(); op != nil {
 		err = fmt.Errorf("the %s is in flight", op)
 	}
 	return err

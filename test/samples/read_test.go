@@ -93,7 +93,8 @@ func readAnnotation(t *testing.T, s sample, key, value string) {
 	}
 	switch key {
 	case infrav1.OperationAnnotation:
-		op, err := operation.Load(s)
+		state, err := operation.Load(s)
+		op := state.Last
 		if err != nil || op.ID == "" || op.Target == "" || op.Time.IsZero() {
 			t.Errorf("%s: operation %+v: %v", s, op, err)
 		}
@@ -103,9 +104,9 @@ func readAnnotation(t *testing.T, s sample, key, value string) {
 		}
 		readStrictly(t, s.String()+" "+key, []byte(value), &operation.Operation{}, gone[key])
 	case infrav1.RecordAnnotation:
-		record, err := operation.LoadRecord(s)
-		if err != nil || record.Size < operation.SizeUnknown {
-			t.Errorf("%s: record %+v: %v", s, record, err)
+		state, err := operation.Load(s)
+		if err != nil || state.Record.Size < operation.SizeUnknown {
+			t.Errorf("%s: record %+v: %v", s, state.Record, err)
 		}
 		readStrictly(t, s.String()+" "+key, []byte(value), &operation.Record{}, gone[key])
 	}

@@ -72,9 +72,9 @@ func TestRun(t *testing.T) {
 		r.Consistently(func() []string { return changes(begin) }, quiet, time.Second).Should(BeEmpty(), "requests that change something")
 		r.Expect(r.machines()).To(Equal(before), "Machines")
 		r.Expect(r.controlPlane().Spec).To(Equal(spec), "spec of the PortalControlPlane")
-		record, err := operation.LoadRecord(r.controlPlane())
+		state, err := operation.Load(r.controlPlane())
 		r.Expect(err).NotTo(HaveOccurred())
-		r.Expect(record.TakenOver).To(BeFalse(), "the cluster counts as created by this object")
+		r.Expect(state.Record.TakenOver).To(BeFalse(), "the cluster counts as created by this object")
 		box.StopManager()
 	}
 }
@@ -237,9 +237,9 @@ func (r *revival) controlPlane() *infrav1.PortalControlPlane {
 // withoutDigest reports whether the release stored no digest of the kubeconfig. In that case, this release does not use the kubeconfig
 // before it has asked the portal once.
 func (r *revival) withoutDigest() bool {
-	record, err := operation.LoadRecord(r.controlPlane())
+	state, err := operation.Load(r.controlPlane())
 	r.Expect(err).NotTo(HaveOccurred())
-	return record.KubeconfigDigest == ""
+	return state.Record.KubeconfigDigest == ""
 }
 
 func (r *revival) unpause() {

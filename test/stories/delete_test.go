@@ -27,19 +27,19 @@ func (s *story) operation() operation.Type {
 	if err := s.Box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane); err != nil {
 		return ""
 	}
-	op, err := operation.Load(s.controlPlane)
-	if err != nil || !op.InFlight() || op.JobID == "" {
+	state, err := operation.Load(s.controlPlane)
+	if err != nil || state.Op() == nil || state.Op().JobID == "" {
 		return ""
 	}
-	return op.Type
+	return state.Op().Type
 }
 
 // operationID returns the id of the last operation.
 func (s *story) operationID() string {
 	s.Helper()
-	op, err := operation.Load(s.controlPlane)
+	state, err := operation.Load(s.controlPlane)
 	s.Expect(err).NotTo(HaveOccurred())
-	return op.ID
+	return state.Last.ID
 }
 
 // TestDeleteAtAnyMoment deletes the Cluster before the creation and during each kind of operation at the portal.
@@ -120,7 +120,7 @@ func TestRemainsAreReported(t *testing.T) {
 		names = append(names, fmt.Sprintf("%s-production-eu-west-%02d", s.Namespace, i))
 	}
 	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
-		operation.PutRecord(cp, &operation.Record{UID: cp.UID, Size: operation.SizeUnknown, AbandonedNames: names})
+		operation.State{Record: operation.Record{UID: cp.UID, Size: operation.SizeUnknown, AbandonedNames: names}}.Put(cp)
 	})
 	s.Expect(s.Box.Client.Delete(s.Context(), s.controlPlane)).To(Succeed())
 	s.Eventually(s.events).Should(ContainElement(And(ContainSubstring("Look for"), ContainSubstring(names[0]))))

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// State is what an object stores about the portal. It is a value: a change makes another State, which counts once it is stored.
+type State struct {
+	// Record of the portal cluster.
+	Record Record
+	// Last is the last request, in flight or ended, or nil.
+	Last *Operation
+}
+
+// Op returns the operation in flight, or nil.
+func (s State) Op() *Operation {
+	if s.Last.InFlight() {
+		return s.Last
+	}
+	return nil
+}
+
+// Event is what became known about the last operation. It has a JobID, an Unknown or a Result.
+type Event struct {
+	// JobID: the portal runs the job, because it accepted the request, or because it knows the job of a lost creation after all.
+	JobID string
+	// Unknown is why it is not known whether the portal runs the operation, At since when.
+	Unknown string
+	At      metav1.Time
+	// Result is how the operation ended.
+	Result Result
+	// CreatedID is the id of the resource that a creation created.
+	CreatedID string
+	// NoWorkers: the portal refused the request because a cluster needs workers.
+	NoWorkers bool
+}
+
+// After returns the state after the event. It is the only function that changes an operation, and the only one that changes the
+// record because of one. An operation that has ended stays as it is.
+func (s State) After(e Event) State {
+	if !s.Last.InFlight() {
+		return s
+	}
+	op := *s.Last
+	switch {
+	case e.Result != "":
+		op.Result = e.Result
+	case e.Unknown != "":
+		op.Unknown, op.Time = e.Unknown, e.At
+	default:
+		op.JobID, op.Unknown = e.JobID, ""
+	}
+	switch {
+	case e.NoWorkers:
+		s.Record.MinWorkers = 1
+	case op.Type == Create:
+		s.Record = s.Record.afterCreation(op, e)
+	case op.Type == Scale:
+		s.Record = s.Record.afterScale(op)
+	case op.Type == Upgrade && op.Result == Succeeded:
+		s.Record.Version = op.Target
+	}
+	s.Last = &op
+	return s
+}
+
+// afterCreation: the record of the creation counts from the time when the portal accepts it. After a failed job, a record may remain
+// at the portal under the name, so a generated name is replaced. A name that the user chose is sent again. If the portal reports
+// that it is taken, the user has to choose another one.
+func (r Record) afterCreation(op Operation, e Event) Record {
+	if op.Record != nil && (e.JobID != "" || e.Result == Succeeded && r.Workers == nil) { // nil: the answer that accepted it was lost
+		r = *op.Record
+		r.Portal = op.Portal
+	}
+	switch e.Result {
+	case Succeeded:
+		r.ClusterID, r.Portal = e.CreatedID, op.Portal
+	case Failed:
+		next := Record{UID: r.UID, Size: SizeUnknown, MinWorkers: r.MinWorkers, AbandonedNames: slices.Clone(r.AbandonedNames)}
+		if !slices.Contains(next.AbandonedNames, op.Target) {
+			next.AbandonedNames = append(next.AbandonedNames, op.Target)
+		}
+		if r.Generated(op.Target) {
+			next.Name = NameAfter(op.Target)
+		}
+		return next
+	case Refused, Abandoned:
+	}
+	return r
+}
+
+// afterScale: after a scale that failed half way, or whose answer was lost, the portal runs at most the larger of both numbers.
+func (r Record) afterScale(op Operation) Record {
+	switch {
+	case op.Result == Refused: // the size is what it was
+	case op.Lost(), op.Result == Failed, op.Result == Abandoned:
+		r.Size, r.SizeUncertain = max(op.From, op.Size()), true
+	default:
+		r.Size, r.SizeUncertain = op.Size(), false
+		if op.Size() > max(op.From, r.MinWorkers) {
+			r.MinWorkers = 0 // more are wanted. The next time that none are, the portal is asked again
+		}
+	}
+	return r
+}
+
+// put makes the change of the object that the event brings, besides its annotations.
+func (e Event) put(obj client.Object, s State) {
+	if e.Result == "" {
+		return
+	}
+	delete(obj.GetAnnotations(), infrav1.DecisionAnnotation)
+	cp, _ := obj.(*infrav1.PortalControlPlane)
+	switch op := s.Last; {
+	case op.Is(CreateNetwork) && e.Result == Succeeded:
+		annotations.AddAnnotations(obj, map[string]string{infrav1.NetworkAnnotation: e.CreatedID})
+	case op.Is(Create) && e.Result == Succeeded:
+		cp.Spec.ClusterID = e.CreatedID
+	case op.Is(Create) && e.Result == Failed && s.Record.Name != "" && cp.Spec.ClusterName == op.Target:
+		cp.Spec.ClusterName = s.Record.Name
+	}
+}
+
+// Load returns the state of the object. If an annotation cannot be read, nothing must be done for the object.
+func Load(obj client.Object) (s State, err error) {
+	s.Record.Size = SizeUnknown
+	if text, found := obj.GetAnnotations()[infrav1.RecordAnnotation]; found {
+		s.Record = Record{}
+		err = read(infrav1.RecordAnnotation, text, &s.Record)
+	}
+	if text, found := obj.GetAnnotations()[infrav1.OperationAnnotation]; found && err == nil {
+		s.Last = &Operation{}
+		err = read(infrav1.OperationAnnotation, text, s.Last)
+	}
+	if err != nil {
+		return State{}, err
+	}
+	return s, nil
+}
+
+func read(annotation, text string, into any) error {
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		return fmt.Errorf("annotation %s cannot be read: %w. Restore it from a backup, or correct it", annotation, err)
+	}
+	return nil
+}
+
+// Put writes the state into the annotations of the object. An object without a portal cluster gets no record. Until the portal's
+// answer is stored, the object must not be moved to another management cluster.
+func (s State) Put(obj client.Object) {
+	put := map[string]string{}
+	if _, recorded := obj.GetAnnotations()[infrav1.RecordAnnotation]; recorded || !s.Record.isEmpty() {
+		put[infrav1.RecordAnnotation] = text(s.Record)
+	}
+	delete(obj.GetAnnotations(), infrav1.OperationAnnotation)
+	delete(obj.GetAnnotations(), clusterctlv1.BlockMoveAnnotation)
+	if op := s.Last; op != nil {
+		put[infrav1.OperationAnnotation] = text(op)
+		if op.InFlight() && op.JobID == "" && op.Unknown == "" {
+			put[clusterctlv1.BlockMoveAnnotation] = "true"
+		}
+	}
+	annotations.AddAnnotations(obj, put)
+}
+
+func text(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // plain structs of strings and numbers
+	}
+	return string(text)
+}
+
+// GeneratedLength is the length of the random part at the end of a generated name.
+const GeneratedLength = 5
+
+// NameAlphabet is what rand.String draws from: no words come of it.
+const NameAlphabet = "bcdfghjklmnpqrstvwxz2456789"
+
+// NameAfter returns the generated name that replaces another one. It is derived from that one, so that a backup with an earlier
+// name leads to the portal cluster.
+func NameAfter(name string) string {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(name))
+	n, random := hash.Sum64(), make([]byte, GeneratedLength)
+	for i := range random {
+		random[i] = NameAlphabet[n%uint64(len(NameAlphabet))]
+		n /= uint64(len(NameAlphabet))
+	}
+	return name[:max(0, len(name)-GeneratedLength)] + string(random)
+}
