@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -279,7 +280,7 @@ func (m Runner) abandon(ctx context.Context) outcome.Outcome {
 
 // fail ends an operation whose job failed.
 func (m Runner) fail(ctx context.Context, op *Operation, cause *cloud.Error) outcome.Outcome {
-	if err := m.learn(ctx, m.Writer.Settle, Event{Result: Failed}); err != nil {
+	if err := m.learn(ctx, m.Writer.Settle, Event{Result: Failed, NextName: nextName(op.Target)}); err != nil {
 		return outcome.Fail(err)
 	}
 	m.event(corev1.EventTypeWarning, infrav1.EventOperationFailed, op, "Job %s for the %s failed: %v", op.JobID, op, cause)
@@ -288,6 +289,14 @@ func (m Runner) fail(ctx context.Context, op *Operation, cause *cloud.Error) out
 		o = outcome.WaitFor(0, infrav1.JobFailedReason, "%v", cause)
 	}
 	return m.Refuse(op, o.Prefix("job %s for the %s failed", op.JobID, op))
+}
+
+// GeneratedLength is the length of the random part at the end of a generated name.
+const GeneratedLength = 5
+
+// nextName returns another generated name with the same beginning.
+func nextName(name string) string {
+	return name[:max(0, len(name)-GeneratedLength)] + rand.String(GeneratedLength)
 }
 
 // Progress returns the outcome of Start or Poll for a condition. The condition stays False while an operation is in flight.

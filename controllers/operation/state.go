@@ -5,7 +5,6 @@ package operation
 import (
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +42,8 @@ type Event struct {
 	Result Result
 	// CreatedID is the id of the resource that a creation created.
 	CreatedID string
+	// NextName replaces a generated name under which a creation failed, because a record may remain at the portal under it.
+	NextName string
 	// NoWorkers: the portal refused the request because a cluster needs workers.
 	NoWorkers bool
 }
@@ -76,9 +77,8 @@ func (s State) After(e Event) State {
 	return s
 }
 
-// afterCreation: the record of the creation counts from the time when the portal accepts it. After a failed job, a record may remain
-// at the portal under the name, so a generated name is replaced. A name that the user chose is sent again. If the portal reports
-// that it is taken, the user has to choose another one.
+// afterCreation: the record of the creation counts from the time when the portal accepts it. After a failed job, a generated name is
+// replaced. A name that the user chose is sent again. If the portal reports that it is taken, the user has to choose another one.
 func (r Record) afterCreation(op Operation, e Event) Record {
 	if op.Record != nil && (e.JobID != "" || e.Result == Succeeded && r.Workers == nil) { // nil: the answer that accepted it was lost
 		r = *op.Record
@@ -93,7 +93,7 @@ func (r Record) afterCreation(op Operation, e Event) Record {
 			next.AbandonedNames = append(next.AbandonedNames, op.Target)
 		}
 		if r.Generated(op.Target) {
-			next.Name = NameAfter(op.Target)
+			next.Name = e.NextName
 		}
 		return next
 	case Refused, Abandoned:
@@ -181,23 +181,4 @@ func text(value any) string {
 		panic(err) // plain structs of strings and numbers
 	}
 	return string(text)
-}
-
-// GeneratedLength is the length of the random part at the end of a generated name.
-const GeneratedLength = 5
-
-// NameAlphabet is what rand.String draws from: no words come of it.
-const NameAlphabet = "bcdfghjklmnpqrstvwxz2456789"
-
-// NameAfter returns the generated name that replaces another one. It is derived from that one, so that a backup with an earlier
-// name leads to the portal cluster.
-func NameAfter(name string) string {
-	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(name))
-	n, random := hash.Sum64(), make([]byte, GeneratedLength)
-	for i := range random {
-		random[i] = NameAlphabet[n%uint64(len(NameAlphabet))]
-		n /= uint64(len(NameAlphabet))
-	}
-	return name[:max(0, len(name)-GeneratedLength)] + string(random)
 }

@@ -22,7 +22,7 @@ var (
 		"accepted":   {JobID: "job-1"},
 		"lost":       {Unknown: "cut off", At: lostAt},
 		"succeeded":  {Result: Succeeded, CreatedID: "x-1"},
-		"failed":     {Result: Failed},
+		"failed":     {Result: Failed, NextName: "a-ccccc"},
 		"refused":    {Result: Refused},
 		"no workers": {Result: Refused, NoWorkers: true},
 		"abandoned":  {Result: Abandoned},
@@ -53,7 +53,7 @@ func TestAfter(t *testing.T) {
 		"create": {Operation{Type: Create, Target: "a-bbbbb", Portal: "https://p", Record: &asked}, map[string]Record{
 			"accepted":  created,
 			"succeeded": change(created, func(r *Record) { r.ClusterID = "x-1" }),
-			"failed":    {UID: "me", Size: SizeUnknown, MinWorkers: 1, AbandonedNames: []string{"a-bbbbb"}, Name: NameAfter("a-bbbbb")},
+			"failed":    {UID: "me", Size: SizeUnknown, MinWorkers: 1, AbandonedNames: []string{"a-bbbbb"}, Name: "a-ccccc"},
 		}},
 		"create under a name that a user chose": {Operation{Type: Create, Target: "mine", Portal: "https://p", Record: &asked}, map[string]Record{
 			"accepted":  created,
@@ -140,7 +140,7 @@ func TestCreated(t *testing.T) {
 		want             spec
 	}{
 		"succeeded":                       {"a-bbbbb", "a-bbbbb", "succeeded", spec{"x-1", "a-bbbbb"}},
-		"failed":                          {"a-bbbbb", "a-bbbbb", "failed", spec{"", NameAfter("a-bbbbb")}},
+		"failed":                          {"a-bbbbb", "a-bbbbb", "failed", spec{"", "a-ccccc"}},
 		"failed, as the user chose":       {"", "a-bbbbb", "failed", spec{"", "a-bbbbb"}},
 		"failed, the user has renamed it": {"a-bbbbb", "mine", "failed", spec{"", "mine"}},
 		"abandoned":                       {"a-bbbbb", "a-bbbbb", "abandoned", spec{"", "a-bbbbb"}},

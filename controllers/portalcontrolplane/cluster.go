@@ -43,7 +43,7 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 	if !o.IsDone() {
 		return o
 	}
-	if o := r.lookBeforeCreating(ctx, s); !o.IsDone() {
+	if o := r.holdRestored(ctx, s); !o.IsDone() {
 		return o
 	}
 	if o := s.identity.CheckPlacement(request.ZoneID, request.VPCID); !o.IsDone() {
@@ -185,7 +185,8 @@ func generateName(base string) string {
 }
 
 const (
-	longestName = 63
+	longestName   = 63
+	generatedFrom = "bcdfghjklmnpqrstvwxz2456789" // what rand.String draws from: no words come of it
 )
 
 // stem is the part of a generated name that comes from the PortalControlPlane's name.
@@ -202,5 +203,5 @@ func stem(base string) string {
 // isGenerated reports whether the provider could have generated the name.
 func isGenerated(base, name string) bool {
 	random, ours := strings.CutPrefix(name, stem(base))
-	return ours && len(random) == operation.GeneratedLength && strings.Trim(random, operation.NameAlphabet) == ""
+	return ours && len(random) == operation.GeneratedLength && strings.Trim(random, generatedFrom) == ""
 }

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
@@ -39,6 +38,15 @@ func (e *estate) sawFirst(key client.ObjectKey) *infrav1.PortalControlPlane {
 	return e.get(key)
 }
 
+// restore adds the object of the backup, with another UID.
+func (e *estate) restore(backup *infrav1.PortalControlPlane) client.ObjectKey {
+	e.Helper()
+	return e.add(backup.Namespace, backup.Name, func(cp *infrav1.PortalControlPlane) {
+		copyOf(backup)(cp)
+		cp.UID = "uid-restored"
+	})
+}
+
 // failOnce makes the next creation at the portal fail.
 func (e *estate) failOnce() {
 	e.Helper()
@@ -48,105 +56,81 @@ func (e *estate) failOnce() {
 }
 
 // TestOldBackup restores an object that was saved before its portal cluster was created, after the creation. No second cluster is
-// created. The first one is found by its name if the portal supports that, otherwise a person has to decide.
+// created, and none is taken over by its name. The message names what a person has to look for.
 func TestOldBackup(t *testing.T) {
-	chosen := func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "main" }
 	for title, test := range map[string]struct {
-		lists   bool
-		fails   bool // the first creation
-		change  func(*infrav1.PortalControlPlane)
-		spoil   func(*infrav1.PortalControlPlane) // the backup
-		adopted bool
-		says    string
+		fails  bool // the first creation
+		change func(*infrav1.PortalControlPlane)
+		spoil  func(*infrav1.PortalControlPlane) // the backup
+		says   string
 	}{
-		"found by its name":                       {lists: true, adopted: true},
-		"found by the name after it":              {lists: true, fails: true, adopted: true},
-		"the portal cannot be asked":              {says: "instances that look like its nodes, for example prod-"},
-		"nor be asked, and the name was replaced": {fails: true, says: "instances that look like its nodes, for example prod-"},
-		"a chosen name is found":                  {lists: true, change: chosen, says: "The portal has main (id "},
-		"a chosen name, and no question":          {change: chosen, says: "instances that look like its nodes, for example main-"},
-		"the name is not in the backup": {
-			lists: true, spoil: func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "" }, says: "instances that look like its nodes, for example prod-",
-		},
-		"no record is in the backup": {lists: true, spoil: func(cp *infrav1.PortalControlPlane) { cp.Annotations = nil }, says: "The portal has prod-"},
+		"a generated name":              {says: `a cluster named "prod-`},
+		"the name was replaced":         {fails: true, says: `, or another whose name begins with "prod-",`},
+		"a chosen name":                 {change: func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "main" }, says: `a cluster named "main" at`},
+		"the name is not in the backup": {spoil: func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "" }, says: `a cluster whose name begins with "prod-" at`},
+		"no record is in the backup":    {spoil: func(cp *infrav1.PortalControlPlane) { cp.Annotations = nil }, says: `a cluster named "prod-`},
 	} {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := newEstate(t, test.lists)
-				if test.fails {
-					e.failOnce()
-				}
-				key := e.add("fleet", "prod", test.change)
-				backup := e.sawFirst(key)
-				for e.get(key).Spec.ClusterID == "" {
-					e.passes(key)
-				}
-				asked := e.asked("POST")
-				e.forget(key)
-				if test.spoil != nil {
-					test.spoil(backup)
-				}
-				e.add("fleet", "prod", func(cp *infrav1.PortalControlPlane) {
-					copyOf(backup)(cp)
-					cp.UID = "uid-restored"
-				})
-				o := e.passes(key)[key]
-				if e.asked("POST") != asked || len(e.portal.Clusters()) != 1 {
-					t.Errorf("%d more creations, %d clusters", e.asked("POST")-asked, len(e.portal.Clusters()))
-				}
-				if test.adopted {
-					if s := e.scope(key); !o.IsDone() || !s.owns() || s.controlPlane.Spec.ClusterID != e.portal.Clusters()[0].ID || s.deletionPolicy() != infrav1.DeletionPolicyRetain {
-						t.Errorf("%+v, %+v", o, s.controlPlane.Spec)
+		for place, lists := range map[string]bool{"the portal lists clusters": true, "it does not": false} {
+			t.Run(title+", "+place, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					e := newEstate(t, lists)
+					if test.fails {
+						e.failOnce()
 					}
-					return
-				}
-				if o.Reason != infrav1.RestoredObjectReason || !strings.Contains(o.Message, test.says) {
-					t.Fatalf("%+v", o)
-				}
-				e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = e.portal.Clusters()[0].ID })
-				if o = e.passes(key)[key]; !o.IsDone() || !e.scope(key).owns() {
-					t.Errorf("with spec.clusterID: %+v", o)
-				}
+					key := e.add("fleet", "prod", test.change)
+					backup := e.sawFirst(key)
+					for e.get(key).Spec.ClusterID == "" {
+						e.passes(key)
+					}
+					asked := e.asked("POST")
+					e.forget(key)
+					if test.spoil != nil {
+						test.spoil(backup)
+					}
+					e.restore(backup)
+					o := e.passes(key)[key]
+					if e.asked("POST") != asked || len(e.portal.Clusters()) != 1 {
+						t.Errorf("%d more creations, %d clusters", e.asked("POST")-asked, len(e.portal.Clusters()))
+					}
+					if o.Reason != infrav1.RestoredObjectReason || !strings.Contains(o.Message, test.says) || !strings.Contains(o.Message, backup.Spec.ClusterName) {
+						t.Fatalf("%+v", o)
+					}
+					e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = e.portal.Clusters()[0].ID })
+					if o = e.passes(key)[key]; !o.IsDone() || !e.scope(key).owns() || e.scope(key).deletionPolicy() != infrav1.DeletionPolicyRetain {
+						t.Errorf("with spec.clusterID: %+v", o)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 
-// TestRestoredWithoutCluster restores an object whose portal cluster was never created. It is created at once if the portal
-// reports that it does not exist, otherwise when a person allows it for this very object.
+// TestRestoredWithoutCluster restores an object whose portal cluster was never created. It is created when a person allows it for this
+// very object.
 func TestRestoredWithoutCluster(t *testing.T) {
-	for title, lists := range map[string]bool{"the portal says so": true, "a person says so": false} {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := newEstate(t, lists)
-				key := e.add("fleet", "prod", nil)
-				backup := e.sawFirst(key)
-				metav1.SetMetaDataAnnotation(&backup.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionRetry.About(string(backup.UID))) // does not count for a copy
-				e.forget(key)
-				e.add("fleet", "prod", func(cp *infrav1.PortalControlPlane) {
-					copyOf(backup)(cp)
-					cp.UID = "uid-restored"
-				})
-				o := e.passes(key)[key]
-				if !lists {
-					if e.asked("POST") != 0 || o.Reason != infrav1.RestoredObjectReason || !strings.Contains(o.Message, infrav1.DecisionAnnotation+"=retry:uid-restored") {
-						t.Fatalf("%d creations, %+v", e.asked("POST"), o)
-					}
-					e.change(key, func(cp *infrav1.PortalControlPlane) {
-						metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionRetry.About("uid-restored"))
-					})
-					o = e.passes(key)[key]
-				}
-				s := e.scope(key)
-				if !o.IsDone() || e.asked("POST") != 1 || !s.owns() || s.controlPlane.Spec.ClusterName != backup.Spec.ClusterName || s.deletionPolicy() != infrav1.DeletionPolicyDelete {
-					t.Errorf("%+v, %d creations, %+v", o, e.asked("POST"), s.controlPlane.Spec)
-				}
-				if _, left := s.controlPlane.Annotations[infrav1.DecisionAnnotation]; left && !lists {
-					t.Error("the permission was not used up")
-				}
-			})
+	synctest.Test(t, func(t *testing.T) {
+		e := newEstate(t, true)
+		key := e.add("fleet", "prod", nil)
+		backup := e.sawFirst(key)
+		metav1.SetMetaDataAnnotation(&backup.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionRetry.About(string(backup.UID))) // does not count for a copy
+		e.forget(key)
+		e.restore(backup)
+		o := e.passes(key)[key]
+		if e.asked("POST") != 0 || o.Reason != infrav1.RestoredObjectReason || !strings.Contains(o.Message, infrav1.DecisionAnnotation+"=retry:uid-restored") {
+			t.Fatalf("%d creations, %+v", e.asked("POST"), o)
+		}
+		e.change(key, func(cp *infrav1.PortalControlPlane) {
+			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionRetry.About("uid-restored"))
 		})
-	}
+		o = e.passes(key)[key]
+		s := e.scope(key)
+		if !o.IsDone() || e.asked("POST") != 1 || !s.owns() || s.controlPlane.Spec.ClusterName != backup.Spec.ClusterName || s.deletionPolicy() != infrav1.DeletionPolicyDelete {
+			t.Errorf("%+v, %d creations, %+v", o, e.asked("POST"), s.controlPlane.Spec)
+		}
+		if _, left := s.controlPlane.Annotations[infrav1.DecisionAnnotation]; left {
+			t.Error("the permission was not used up")
+		}
+	})
 }
 
 // restoreDuringCreation adds an object whose creation is accepted, loses it, and restores it from a backup of that moment.
@@ -157,10 +141,7 @@ func (e *estate) restoreDuringCreation() client.ObjectKey {
 	e.manager.reconcileCluster(e.Context(), e.scope(key))
 	backup := e.get(key)
 	e.forget(key)
-	return e.add("fleet", "prod", func(cp *infrav1.PortalControlPlane) {
-		copyOf(backup)(cp)
-		cp.UID = "uid-restored"
-	})
+	return e.restore(backup)
 }
 
 // TestRestoredDuringCreation restores an object whose creation was accepted before the backup: its job is looked at.
@@ -252,34 +233,6 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// TestInstancesLike checks which names of instances are taken for those of nodes.
-func TestInstancesLike(t *testing.T) {
-	for title, test := range map[string]struct {
-		base, name, instance string
-		like                 bool
-	}{
-		"a worker":                          {"prod", "prod-bcdfg", "prod-bcdfg-w-1", true},
-		"a worker of an earlier name":       {"prod", "prod-bcdfg", "prod-zzzzz-w-1", true},
-		"the name is not known":             {"prod", "", "prod-zzzzz-w-1", true},
-		"the name itself":                   {"prod", "prod-bcdfg", "prod-bcdfg", true},
-		"a longer name":                     {"prod", "prod-bcdfg", "prod-bcdfgh-w-1", false},
-		"another Cluster's":                 {"prod", "prod-bcdfg", "prod-eu-bcdfg-w-1", false},
-		"short":                             {"prod", "prod-bcdfg", "prod", false},
-		"empty":                             {"prod", "prod-bcdfg", "", false},
-		"a worker of a chosen name":         {"prod", "main", "main-w-1", true},
-		"a worker that begins like it":      {"prod", "main", "mainz-w-1", false},
-		"generated, while a name is chosen": {"prod", "main", "prod-bcdfg-w-1", true},
-	} {
-		t.Run(title, func(t *testing.T) {
-			s := &scope{controlPlane: &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Name: test.base}}}
-			s.controlPlane.Spec.ClusterName = test.name
-			if got := s.namedLike([]cloud.Instance{{Name: test.instance}}); (len(got) == 1) != test.like {
-				t.Errorf("got %q", got)
-			}
-		})
-	}
-}
-
 // TestChosenNameStays has the creation of a cluster with a chosen name fail. The name is sent again, as the user's manifest has it.
 func TestChosenNameStays(t *testing.T) {
 	for title, test := range map[string]struct {
@@ -304,16 +257,5 @@ func TestChosenNameStays(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestNameAfter: each generated name leads to the next one, and never back to an earlier one.
-func TestNameAfter(t *testing.T) {
-	name, seen := "prod-bcdfg", map[string]bool{}
-	for range 1000 {
-		if seen[name] || !isGenerated("prod", name) {
-			t.Fatalf("%q after %d names", name, len(seen))
-		}
-		seen[name], name = true, operation.NameAfter(name)
 	}
 }

@@ -119,7 +119,7 @@ func TestOldBackup(t *testing.T) {
 		s.Create(o)
 	}
 	s.Eventually(s.Condition(s.controlPlane, infrav1.AvailableCondition)).Should(And(
-		HavePrefix("False "+infrav1.RestoredObjectReason), ContainSubstring("instances that look like its nodes"), ContainSubstring("set spec.clusterID")))
+		HavePrefix("False "+infrav1.RestoredObjectReason), ContainSubstring("Look for a cluster named %q", backup.Spec.ClusterName), ContainSubstring("set spec.clusterID")))
 	s.Consistently(s.Changes, 10*time.Second).Should(Equal([]string{createRequest}))
 	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
 		cp.Spec.ClusterID, cp.Spec.DeletionPolicy = s.PortalClusters()[0].ID, infrav1.DeletionPolicyDelete
@@ -131,7 +131,7 @@ func TestOldBackup(t *testing.T) {
 	s.Expect(s.Changes()).To(Equal([]string{createRequest, "DELETE {cluster_id} 202"}))
 }
 
-// TestOldBackupAtAPortalThatLists does the same at a portal that lists clusters by name. The provider finds the first cluster.
+// TestOldBackupAtAPortalThatLists does the same at a portal that lists clusters by name. The provider still asks the user.
 func TestOldBackupAtAPortalThatLists(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -158,13 +158,12 @@ func TestOldBackupAtAPortalThatLists(t *testing.T) {
 	for _, o := range s.objects()[1:] {
 		s.Create(o)
 	}
-	s.Eventually(s.Condition(s.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("True"))
+	s.Eventually(s.Condition(s.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.RestoredObjectReason))
 	s.Expect(posts()).To(Equal(1))
-	s.Expect(s.live().Spec.ClusterID).To(Equal(portal.Clusters()[0].ID))
-	s.Expect(s.controlPlane.Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain))
+	s.Expect(s.live().Spec.ClusterID).To(BeEmpty())
 	s.deleteAll()
 	s.awaitDeletion()
-	s.Expect(portal.Clusters()).To(HaveLen(1), "the provider does not delete a cluster that it found by name")
+	s.Expect(portal.Clusters()).To(HaveLen(1), "the provider does not delete a cluster that the object does not name")
 }
 
 // TestChosenNameIsKept makes the first creation of a cluster with a chosen name fail. The second creation uses the same name, so the user
