@@ -132,7 +132,7 @@ func (r *Reconciler) recordCapacity(ctx context.Context, s *scope) error {
 	}
 	for _, name := range s.desired.templates {
 		template := &infrav1.PortalMachineTemplate{}
-		err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, template)
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.Cluster.Namespace, Name: name}, template)
 		if apierrors.IsNotFound(err) {
 			continue
 		}

@@ -124,7 +124,7 @@ func TestCapacityOfEachTemplate(t *testing.T) {
 		n := nodeWith()
 		n.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-		s.cluster.Namespace, s.nodes, s.desired.templates = prod.Namespace, []corev1.Node{*n}, names
+		s.Cluster.Namespace, s.nodes, s.desired.templates = prod.Namespace, []corev1.Node{*n}, names
 	})
 	if err := (&Reconciler{Client: store}).recordCapacity(t.Context(), s); err != nil {
 		t.Fatal(err)
@@ -202,9 +202,9 @@ func TestPinnedNodes(t *testing.T) {
 		workload := newPods(t)
 		r := &Reconciler{}
 		s := passed(func(s *scope) {
-			s.cluster.Namespace, s.cluster.Name, s.desired.autoscaled = prod.Namespace, prod.Name, true
+			s.Cluster.Namespace, s.Cluster.Name, s.desired.autoscaled = prod.Namespace, prod.Name, true
 			s.desired.mayLose, s.workload = true, &connection{client: workload}
-			s.controlPlane.Namespace, s.controlPlane.Name = prod.Namespace, prod.Name
+			s.ControlPlane.Namespace, s.ControlPlane.Name = prod.Namespace, prod.Name
 		})
 		look := func(moment string, looks int, want map[string]bool) {
 			t.Helper()
@@ -227,9 +227,9 @@ func TestPinnedNodes(t *testing.T) {
 		time.Sleep(pinsAge)
 		look("none left", 3, map[string]bool{})
 		look("that there are none is known", 3, map[string]bool{})
-		s.controlPlane.Name = "another"
+		s.ControlPlane.Name = "another"
 		look("another cluster", 4, map[string]bool{})
-		s.controlPlane.Name = prod.Name
+		s.ControlPlane.Name = prod.Name
 		s.desired.autoscaled = false
 		look("not autoscaled any more", 4, nil)
 		workload.run("n1!")

@@ -32,7 +32,7 @@ func (f *fixture) want(version string) *scope {
 	var s *scope
 	for start := time.Now(); time.Since(start) < 20*time.Minute; time.Sleep(11 * time.Second) {
 		s = f.pass()
-		if conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) && !same(f.installed(), version) {
+		if conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) && !same(f.installed(), version) {
 			f.Fatalf("up to date with %s after %s, and the nodes run %q", version, time.Since(start), f.installed())
 		}
 	}
@@ -57,13 +57,13 @@ func TestNewBuild(t *testing.T) {
 						t.Errorf("the nodes run %q after %d requests, want %s after %d", f.installed(), len(answers), version, i+1)
 					}
 					// What is not shown cannot be doubted. What is shown and differs is reported, and the upgrade is not repeated.
-					upToDate, status := conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition), s.controlPlane.Status.Version
+					upToDate, status := conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition), s.ControlPlane.Status.Version
 					if differs := title == "never shown"; upToDate == differs || (status == version) == differs || differs && status != after+"+k3s1" {
 						t.Errorf("%s is wanted: status %s, %+v", version, status, s.outcomes[infrav1.VersionUpToDateCondition])
 					}
 				}
-				if s := f.want(after); s.controlPlane.Status.Version != after || *s.controlPlane.Status.UpToDateReplicas != *s.controlPlane.Status.Replicas {
-					t.Errorf("any build: status %+v", s.controlPlane.Status)
+				if s := f.want(after); s.ControlPlane.Status.Version != after || *s.ControlPlane.Status.UpToDateReplicas != *s.ControlPlane.Status.Replicas {
+					t.Errorf("any build: status %+v", s.ControlPlane.Status)
 				}
 				if answers := f.answers("upgrade"); len(answers) != 3 {
 					t.Errorf("%d requests for three upgrades", len(answers))
@@ -79,12 +79,12 @@ func TestNewBuildOfAnyBuild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 2, emulator.Durations{Upgrade: 5 * time.Minute}, emulator.Version{SemanticVersion: before},
 			emulator.Version{SemanticVersion: after + "+p1"}, emulator.Version{SemanticVersion: after + "+p2"})
-		if s := f.want(after); f.installed() != after+"+p1" || s.controlPlane.Status.Version != after {
-			t.Fatalf("the nodes run %q, status %s", f.installed(), s.controlPlane.Status.Version)
+		if s := f.want(after); f.installed() != after+"+p1" || s.ControlPlane.Status.Version != after {
+			t.Fatalf("the nodes run %q, status %s", f.installed(), s.ControlPlane.Status.Version)
 		}
 		f.strike(emulator.Fault{Path: routeUpgrade, Job: emulator.JobFailsHalfway, JobNodes: 1, Count: 1})
-		if s := f.want(after + "+p2"); f.installed() != after+"+p2" || s.controlPlane.Status.Version != after+"+p2" {
-			t.Errorf("the nodes run %q, status %s", f.installed(), s.controlPlane.Status.Version)
+		if s := f.want(after + "+p2"); f.installed() != after+"+p2" || s.ControlPlane.Status.Version != after+"+p2" {
+			t.Errorf("the nodes run %q, status %s", f.installed(), s.ControlPlane.Status.Version)
 		}
 	})
 }
@@ -101,7 +101,7 @@ func TestLostUpgradeToBuild(t *testing.T) {
 				f.want(after + "+p1")
 				fault.Path, fault.Count = routeUpgrade, 1
 				f.strike(fault)
-				if s := f.want(after + "+p2"); f.installed() != after+"+p2" || !conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) {
+				if s := f.want(after + "+p2"); f.installed() != after+"+p2" || !conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) {
 					t.Errorf("the nodes run %q; %+v", f.installed(), s.outcomes[infrav1.VersionUpToDateCondition])
 				}
 			})
@@ -132,21 +132,21 @@ func TestBuildNotOffered(t *testing.T) {
 				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = test.wanted })
 				for range 60 {
 					s := f.pass()
-					if c := conditions.Get(s.controlPlane, infrav1.VersionUpToDateCondition); c.Status == "True" || s.controlPlane.Status.Version == test.wanted && s.Op() == nil && s.serverVersion == test.shown {
-						t.Fatalf("reported to run %s: %s, %+v", test.wanted, s.controlPlane.Status.Version, c)
+					if c := conditions.Get(s.ControlPlane, infrav1.VersionUpToDateCondition); c.Status == "True" || s.ControlPlane.Status.Version == test.wanted && s.Op() == nil && s.serverVersion == test.shown {
+						t.Fatalf("reported to run %s: %s, %+v", test.wanted, s.ControlPlane.Status.Version, c)
 					}
 					time.Sleep(7 * time.Second)
 				}
 				s := f.pass()
 				o := s.outcomes[infrav1.VersionUpToDateCondition]
-				if o.Reason != infrav1.VersionNotOfferedReason || !strings.Contains(o.Message, test.offered) || s.controlPlane.Status.Version != test.shown {
-					t.Errorf("status %s, %+v", s.controlPlane.Status.Version, o)
+				if o.Reason != infrav1.VersionNotOfferedReason || !strings.Contains(o.Message, test.offered) || s.ControlPlane.Status.Version != test.shown {
+					t.Errorf("status %s, %+v", s.ControlPlane.Status.Version, o)
 				}
 				if n := len(f.answers("upgrade")) - earlier; n != test.requests {
 					t.Errorf("%d requests, want %d", n, test.requests)
 				}
-				if s := f.want(test.shown); !conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) || s.controlPlane.Status.Version != test.shown {
-					t.Errorf("after the advice was followed: status %s, %+v", s.controlPlane.Status.Version, s.outcomes[infrav1.VersionUpToDateCondition])
+				if s := f.want(test.shown); !conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) || s.ControlPlane.Status.Version != test.shown {
+					t.Errorf("after the advice was followed: status %s, %+v", s.ControlPlane.Status.Version, s.outcomes[infrav1.VersionUpToDateCondition])
 				}
 				if n := len(f.answers("upgrade")) - earlier; n != test.requests {
 					t.Errorf("%d requests after the advice was followed, want %d", n, test.requests)

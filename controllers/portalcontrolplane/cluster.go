@@ -21,22 +21,22 @@ import (
 
 // reconcileCluster makes sure that the portal cluster exists. It is created once, or adopted by its id.
 func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Outcome {
-	if s.controlPlane.Spec.ClusterID != "" {
+	if s.ControlPlane.Spec.ClusterID != "" {
 		if o := r.claim(ctx, s); !o.IsDone() {
 			return o
 		}
 		if o := r.recordInIdentity(ctx, s); !o.IsDone() {
 			return o
 		}
-		return r.reconcileExistence(ctx, s)
+		return s.Existence(ctx)
 	}
-	if !s.infrastructure.IsDone() {
-		return s.infrastructure
+	if !s.Infrastructure.IsDone() {
+		return s.Infrastructure
 	}
 	if s.Op() != nil { // an unfinished creation needs none of the inputs
 		return r.pollCreation(ctx, s)
 	}
-	if s.beingDeleted() {
+	if s.BeingDeleted() {
 		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so no portal cluster is created")
 	}
 	request, o := r.createRequest(ctx, s)
@@ -46,7 +46,7 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 	if o := r.holdRestored(ctx, s); !o.IsDone() {
 		return o
 	}
-	if o := s.identity.CheckPlacement(request.ZoneID, request.VPCID); !o.IsDone() {
+	if o := s.Identity.CheckPlacement(request.ZoneID, request.VPCID); !o.IsDone() {
 		return o // the PortalCluster reports this too, but users can change its status
 	}
 	if o := s.manageable(request.Size); !o.IsDone() {
@@ -60,17 +60,17 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 
 // create sends the request for the portal cluster.
 func (r *Reconciler) create(ctx context.Context, s *scope, request cloud.CreateClusterRequest) outcome.Outcome {
-	request.Name = s.controlPlane.Spec.ClusterName
+	request.Name = s.ControlPlane.Spec.ClusterName
 	op := operation.New(operation.Create, request.Name)
-	op.Attempt, op.Nodes, op.Record = fingerprint(request, s.identity.Version), request.Size, s.recordOf(request)
-	o, refused := r.runner(s).Refused(op)
+	op.Attempt, op.Nodes, op.Record = fingerprint(request, s.Identity.Version), request.Size, s.recordOf(request)
+	o, refused := s.Runner().Refused(op)
 	if !refused {
 		if o = s.checkName(ctx, op); !o.IsDone() {
-			return r.runner(s).Refuse(op, o)
+			return s.Runner().Refuse(op, o)
 		}
 		var err error
-		o, err = r.runner(s).Start(ctx, op, func(ctx context.Context) (cloud.Created, error) {
-			job, err := s.identity.Portal.CreateCluster(ctx, request)
+		o, err = s.Runner().Start(ctx, op, func(ctx context.Context) (cloud.Created, error) {
+			job, err := s.Identity.Portal.CreateCluster(ctx, request)
 			return cloud.Created{Job: job}, err
 		})
 		if refusesVersion(err) {
@@ -86,11 +86,11 @@ func (r *Reconciler) create(ctx context.Context, s *scope, request cloud.CreateC
 // recordOf returns the record of the cluster that the request asks for.
 func (s *scope) recordOf(request cloud.CreateClusterRequest) *operation.Record {
 	return &operation.Record{
-		UID:            s.controlPlane.UID,
+		UID:            s.ControlPlane.UID,
 		Name:           s.Record.Name,
 		Size:           request.Size,
 		MinWorkers:     s.Record.MinWorkers,
-		Version:        s.controlPlane.Spec.Version,
+		Version:        s.ControlPlane.Spec.Version,
 		Workers:        &infrav1.WorkerParameters{ServiceOfferingID: request.ServiceOfferingID, SSHKeyPair: request.SSHKeyPair},
 		NetworkID:      request.NetworkID,
 		VPCID:          request.VPCID,
@@ -102,13 +102,13 @@ func (s *scope) recordOf(request cloud.CreateClusterRequest) *operation.Record {
 // lookup (specification, Limits 4: look the resource up first). A generated name was never used before.
 func (s *scope) checkName(ctx context.Context, op *operation.Operation) outcome.Outcome {
 	var err error
-	if op.Record.UserID, err = s.identity.Portal.UserID(ctx); err != nil {
+	if op.Record.UserID, err = s.Identity.Portal.UserID(ctx); err != nil {
 		return outcome.FromPortalError(err)
 	}
 	if s.Record.Generated(op.Target) {
 		return outcome.Outcome{}
 	}
-	found, err := s.identity.Portal.FindClusters(ctx, op.Target)
+	found, err := s.Identity.Portal.FindClusters(ctx, op.Target)
 	switch {
 	case err != nil && !cloud.IsUnsupported(err):
 		return outcome.FromPortalError(err)
@@ -121,8 +121,8 @@ func (s *scope) checkName(ctx context.Context, op *operation.Operation) outcome.
 
 // pollCreation takes the creation in flight one step further.
 func (r *Reconciler) pollCreation(ctx context.Context, s *scope) outcome.Outcome {
-	o := r.runner(s).Poll(ctx)
-	if o.IsDone() && s.controlPlane.Spec.ClusterID != "" {
+	o := s.Runner().Poll(ctx)
+	if o.IsDone() && s.ControlPlane.Spec.ClusterID != "" {
 		return r.claim(ctx, s)
 	}
 	return operation.Progress(s.Op(), o, infrav1.CreatingReason)
@@ -154,29 +154,29 @@ func (r *Reconciler) createRequest(ctx context.Context, s *scope) (cloud.CreateC
 	if wait := settleTime - time.Since(s.desired.youngest); wait > 0 {
 		return none, outcome.WaitFor(min(wait, settleTime), infrav1.WaitingForObjectReason, "waiting a few seconds for all MachineDeployments to be created")
 	}
-	version, o := r.offered(ctx, s, s.controlPlane.Spec.Version)
+	version, o := r.offered(ctx, s, s.ControlPlane.Spec.Version)
 	if !o.IsDone() {
 		return none, o
 	}
 	return cloud.CreateClusterRequest{
-		Description:         s.controlPlane.Spec.Description,
-		ZoneID:              s.portalCluster.Spec.ZoneID,
+		Description:         s.ControlPlane.Spec.Description,
+		ZoneID:              s.PortalCluster.Spec.ZoneID,
 		KubernetesVersionID: version.ID,
 		ServiceOfferingID:   parameters.ServiceOfferingID,
 		SSHKeyPair:          parameters.SSHKeyPair,
 		Size:                s.desired.firstSize(),
-		ControlNodes:        int(ptr.Deref(s.controlPlane.Spec.Replicas, 1)),
-		NetworkID:           s.portalCluster.Status.NetworkID,
-		VPCID:               s.portalCluster.Status.VPCID,
+		ControlNodes:        int(ptr.Deref(s.ControlPlane.Spec.Replicas, 1)),
+		NetworkID:           s.PortalCluster.Status.NetworkID,
+		VPCID:               s.PortalCluster.Status.VPCID,
 	}, outcome.Outcome{}
 }
 
 // ensureName generates the portal cluster's name again if it was removed from spec before the portal was first asked.
 func (r *Reconciler) ensureName(ctx context.Context, s *scope) error {
-	if s.controlPlane.Spec.ClusterName != "" {
+	if s.ControlPlane.Spec.ClusterName != "" {
 		return nil
 	}
-	return r.change(ctx, s, s.nameCluster)
+	return s.Change(ctx, s.nameCluster)
 }
 
 // generateName returns a name that a person can recognize at the portal, and that was never used before.

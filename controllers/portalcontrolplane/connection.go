@@ -53,7 +53,7 @@ func (r *Reconciler) connect(s *scope, stored storedKubeconfig) {
 		s.access = accessChanged
 		return
 	}
-	s.workload = r.Workloads.Ensure(client.ObjectKeyFromObject(s.controlPlane), stored.content())
+	s.workload = r.Workloads.Ensure(client.ObjectKeyFromObject(s.ControlPlane), stored.content())
 	s.access = s.workload.Access()
 	if !s.access.Failing() || s.access == workload.Unusable {
 		return
@@ -68,7 +68,7 @@ func (r *Reconciler) connect(s *scope, stored storedKubeconfig) {
 // reconcileConnection makes sure that the workload cluster can be read. During a short outage, a condition that is True stays so:
 // a manager that starts has no connection yet.
 func (r *Reconciler) reconcileConnection(ctx context.Context, s *scope) outcome.Outcome {
-	connected := conditions.IsTrue(s.controlPlane, infrav1.ConnectedCondition)
+	connected := conditions.IsTrue(s.ControlPlane, infrav1.ConnectedCondition)
 	return r.memory(s).outage.Tolerate(connected, infrav1.ConnectionDownReason, r.readWorkload(ctx, s))
 }
 
@@ -91,7 +91,7 @@ func (r *Reconciler) readWorkload(ctx context.Context, s *scope) outcome.Outcome
 // versionKey names the portal cluster and the upgrade that was the last operation, because its start and its end change the version. No
 // other operation does.
 func (s *scope) versionKey() string {
-	question := string(s.controlPlane.UID) + " " + s.controlPlane.Spec.ClusterID
+	question := string(s.ControlPlane.UID) + " " + s.ControlPlane.Spec.ClusterID
 	if s.Last.Is(operation.Upgrade) {
 		question += fmt.Sprint(" ", s.Last.ID, s.Last.Result)
 	}
@@ -130,7 +130,7 @@ func (s *scope) refusedAccess() outcome.Outcome {
 	return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not answer. The provider tries again. If this lasts, look at the cluster at the portal", s.endpoint())
 }
 
-func (s *scope) endpoint() string { return s.controlPlane.Spec.ControlPlaneEndpoint.String() }
+func (s *scope) endpoint() string { return s.ControlPlane.Spec.ControlPlaneEndpoint.String() }
 
 // annotationsOf returns the annotations of the Node that a plan depends on.
 func annotationsOf(n *corev1.Node) map[string]string {

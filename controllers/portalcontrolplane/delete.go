@@ -27,7 +27,7 @@ import (
 
 // reconcileDelete deletes the portal cluster, then removes the finalizer of the PortalControlPlane.
 func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result, error) {
-	if !controllerutil.ContainsFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) {
+	if !controllerutil.ContainsFinalizer(s.ControlPlane, infrav1.ControlPlaneFinalizer) {
 		return ctrl.Result{}, nil
 	}
 	o := r.holdDeletion(ctx, s)
@@ -46,16 +46,16 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 		o := outcome.Fail(err)
 		return outcome.Result(o), outcome.FirstError(o)
 	}
-	if s.cluster != nil {
+	if s.Cluster != nil {
 		r.Secrets.Forget(s.kubeconfigSecret())
 	}
-	err := r.change(ctx, s, func(*operation.State) { controllerutil.RemoveFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) })
+	err := s.Change(ctx, func(*operation.State) { controllerutil.RemoveFinalizer(s.ControlPlane, infrav1.ControlPlaneFinalizer) })
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
 
 // deleteCluster takes the deletion one step further. It is done when nothing is left at the portal.
 func (r *Reconciler) deleteCluster(ctx context.Context, s *scope) outcome.Outcome {
-	spec := s.controlPlane.Spec
+	spec := s.ControlPlane.Spec
 	mine, err := r.mayDelete(ctx, s)
 	switch {
 	case err != nil:
@@ -64,14 +64,14 @@ func (r *Reconciler) deleteCluster(ctx context.Context, s *scope) outcome.Outcom
 		r.warnAbandonedNames(s)
 		return outcome.Outcome{} // no request was sent, or it was refused
 	case !mine:
-		r.event(s, infrav1.EventPortalClusterRetained, "Delete", "Left portal cluster %s unchanged: this object does not own it", spec.ClusterID)
+		s.Event(infrav1.EventPortalClusterRetained, "Delete", "Left portal cluster %s unchanged: this object does not own it", spec.ClusterID)
 		return outcome.Outcome{}
-	case s.deletionPolicy() == infrav1.DeletionPolicyRetain:
-		r.event(s, infrav1.EventPortalClusterRetained, "Delete", "Left portal cluster %s unchanged: deletionPolicy is Retain",
+	case s.DeletionPolicy() == infrav1.DeletionPolicyRetain:
+		s.Event(infrav1.EventPortalClusterRetained, "Delete", "Left portal cluster %s unchanged: deletionPolicy is Retain",
 			cmp.Or(spec.ClusterID, spec.ClusterName)) // the name of an adopted cluster is not known
 		return outcome.Outcome{}
-	case !s.infrastructure.IsDone():
-		return s.infrastructure.Prefix("the portal cluster cannot be deleted yet (to keep it, set spec.deletionPolicy to Retain)")
+	case !s.Infrastructure.IsDone():
+		return s.Infrastructure.Prefix("the portal cluster cannot be deleted yet (to keep it, set spec.deletionPolicy to Retain)")
 	case spec.ClusterID == "":
 		return r.finishCreation(ctx, s)
 	}
@@ -82,7 +82,7 @@ func (r *Reconciler) deleteCluster(ctx context.Context, s *scope) outcome.Outcom
 // which no controller will do later. While the portal removes nodes, all of them are left alone, because Pods would return to those that go.
 // A workload cluster that cannot be changed must not hold the deletion.
 func (r *Reconciler) restoreNodes(ctx context.Context, s *scope, machines []clusterv1.Machine) error {
-	if s.cluster == nil || !s.owns() || s.deletionPolicy() != infrav1.DeletionPolicyRetain || operationOn(s.Op()) == claims.RemovingNodes {
+	if s.Cluster == nil || !s.Owns() || s.DeletionPolicy() != infrav1.DeletionPolicyRetain || operationOn(s.Op()) == claims.RemovingNodes {
 		return nil
 	}
 	if s.workload == nil {
@@ -128,12 +128,12 @@ func isDrained(n *corev1.Node, machines []clusterv1.Machine) bool {
 // finishCreation waits for a creation that is under way, or settles one whose outcome is unknown, because without it no id to
 // delete is known.
 func (r *Reconciler) finishCreation(ctx context.Context, s *scope) outcome.Outcome {
-	settled := s.Op().Lost() && infrav1.DecisionRetry.MadeOn(s.controlPlane, s.Op().ID) // a person has checked that the cluster does not exist
+	settled := s.Op().Lost() && infrav1.DecisionRetry.MadeOn(s.ControlPlane, s.Op().ID) // a person has checked that the cluster does not exist
 	o := r.pollCreation(ctx, s)
 	switch {
 	case o.Kind == outcome.Failed:
 		return o
-	case s.controlPlane.Spec.ClusterID != "":
+	case s.ControlPlane.Spec.ClusterID != "":
 		return outcome.RetryAfter(0) // the next pass decides whether it is deleted
 	case s.Op() == nil && settled:
 		return outcome.Outcome{}
@@ -170,14 +170,14 @@ func (r *Reconciler) deleteKnown(ctx context.Context, s *scope) outcome.Outcome 
 
 // sendDelete asks the portal to delete the cluster. It is done if the portal does not know it.
 func (r *Reconciler) sendDelete(ctx context.Context, s *scope) outcome.Outcome {
-	id := s.controlPlane.Spec.ClusterID
+	id := s.ControlPlane.Spec.ClusterID
 	op := operation.New(operation.Delete, id)
 	op.Nodes = max(0, s.Record.Size)
-	o, err := r.start(ctx, s, op, func(ctx context.Context) (cloud.Job, error) { return s.identity.Portal.DeleteCluster(ctx, id) })
+	o, err := s.Start(ctx, op, func(ctx context.Context) (cloud.Job, error) { return s.Identity.Portal.DeleteCluster(ctx, id) })
 	if !cloud.IsNotFound(err) {
 		return operation.Progress(s.Op(), o, infrav1.DeletingReason)
 	}
-	hidden := r.runner(s).NotFound(ctx, "cluster "+id).NoLaterThan(o.RequeueAfter)
+	hidden := s.Runner().NotFound(ctx, "cluster "+id).NoLaterThan(o.RequeueAfter)
 	if hidden.Kind == outcome.Stalled {
 		hidden.Message += ", or set spec.deletionPolicy to Retain if the cluster is gone"
 	}
@@ -186,7 +186,7 @@ func (r *Reconciler) sendDelete(ctx context.Context, s *scope) outcome.Outcome {
 
 func (r *Reconciler) warnAbandonedNames(s *scope) {
 	if names := s.Record.AbandonedNames; len(names) > 0 {
-		r.warn(s, infrav1.EventOperationFailed, "Create", "Creating the cluster failed under %d names. Look for clusters with these names at the portal, "+
+		s.Warn(infrav1.EventOperationFailed, "Create", "Creating the cluster failed under %d names. Look for clusters with these names at the portal, "+
 			"and delete them there: %s", len(names), strings.Join(names, ", "))
 	}
 }

@@ -89,26 +89,26 @@ func (s *scope) desiredBy(from members) desired {
 	d := desired{known: true, machines: from.machines, sets: from.sets, pool: from.pool}
 	for _, md := range from.deployments {
 		if ref := md.Spec.Template.Spec.InfrastructureRef; ref.Kind == templateKind {
-			d.count(s.cluster, md.ObjectMeta, md.Spec.Replicas, ref.Name)
+			d.count(s.Cluster, md.ObjectMeta, md.Spec.Replicas, ref.Name)
 			d.autoscaled, d.mayLose = d.autoscaled || autoscaled(&md), d.mayLose || mayLose(&md)
 		}
 	}
 	for _, ms := range from.sets {
 		if ref := ms.Spec.Template.Spec.InfrastructureRef; ref.Kind == templateKind && metav1.GetControllerOf(&ms) == nil {
-			d.count(s.cluster, ms.ObjectMeta, ms.Spec.Replicas, ref.Name)
+			d.count(s.Cluster, ms.ObjectMeta, ms.Spec.Replicas, ref.Name)
 		}
 	}
 	for _, m := range from.machines {
 		if metav1.GetControllerOf(&m) == nil {
-			d.count(s.cluster, m.ObjectMeta, ptr.To[int32](1), "")
+			d.count(s.Cluster, m.ObjectMeta, ptr.To[int32](1), "")
 		}
 	}
 	if p := from.pool; p != nil {
 		mp := &p.machinePool
-		d.add(mp.ObjectMeta, portalmachinepool.Stale(mp, p.infra, s.cluster), mp.Spec.Replicas, "")
+		d.add(mp.ObjectMeta, portalmachinepool.Stale(mp, p.infra, s.Cluster), mp.Spec.Replicas, "")
 		d.autoscaled = d.autoscaled || autoscaled(mp)
 	}
-	d.topologyDeployments, d.awaited = topologyOf(s.cluster, from.deployments, from.pools)
+	d.topologyDeployments, d.awaited = topologyOf(s.Cluster, from.deployments, from.pools)
 	d.sum += d.kept(s.Record.Size)
 	if d.sum == 0 {
 		d.stays = s.Record.MinWorkers
@@ -135,11 +135,11 @@ func (r *Reconciler) workerParameters(ctx context.Context, s *scope) (infrav1.Wo
 	}
 	pool := s.desired.pool
 	if len(s.desired.templates) == 0 && pool == nil {
-		if own := s.controlPlane.Spec.Workers; own != nil {
+		if own := s.ControlPlane.Spec.Workers; own != nil {
 			return *own, outcome.Outcome{}
 		}
 		return none, outcome.WaitFor(0, infrav1.WaitingForObjectReason,
-			"the Cluster has no worker template yet. Create a MachineDeployment with a PortalMachineTemplate, or a MachinePool, for Cluster %s, or set spec.workers", s.cluster.Name)
+			"the Cluster has no worker template yet. Create a MachineDeployment with a PortalMachineTemplate, or a MachinePool, for Cluster %s, or set spec.workers", s.Cluster.Name)
 	}
 	byParameters := map[infrav1.WorkerParameters][]string{}
 	switch {
@@ -150,7 +150,7 @@ func (r *Reconciler) workerParameters(ctx context.Context, s *scope) (infrav1.Wo
 	}
 	for _, name := range s.desired.templates {
 		template := &infrav1.PortalMachineTemplate{}
-		err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, template)
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.Cluster.Namespace, Name: name}, template)
 		if apierrors.IsNotFound(err) {
 			return none, outcome.WaitFor(0, infrav1.WaitingForObjectReason, "PortalMachineTemplate %s, which a MachineDeployment names, does not exist. Create it", name)
 		}

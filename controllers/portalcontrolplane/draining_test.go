@@ -61,14 +61,14 @@ func TestDrainingBeforeUpgrade(t *testing.T) {
 				builder = builder.WithObjects(test.machine)
 			}
 			s := passed(func(s *scope) {
-				s.cluster.Namespace, s.cluster.Name, s.Last = prod.Namespace, prod.Name, test.last
+				s.Cluster.Namespace, s.Cluster.Name, s.Last = prod.Namespace, prod.Name, test.last
 				s.nodes = []corev1.Node{*nodeWith(ready, func(n *corev1.Node) { n.Name = "another" })}
 				if test.node != nil {
 					s.nodes = append(s.nodes, *test.node)
 				}
 			})
 			var err error
-			s.members, err = readMembers(t.Context(), builder.Build(), s.cluster)
+			s.members, err = readMembers(t.Context(), builder.Build(), s.Cluster)
 			if got := s.draining(); err != nil || got != test.want {
 				t.Errorf("waits for %q, want %q; %v", got, test.want, err)
 			}

@@ -72,10 +72,11 @@ type drifting struct {
 func newDrifting(t *testing.T, uids ...string) *drifting {
 	t.Helper()
 	d := &drifting{T: t, scope: passed(present(uids...))}
-	d.controlPlane.Namespace, d.controlPlane.Name = prod.Namespace, prod.Name
-	putRecord(d.controlPlane, d.Record)
-	store := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(d.controlPlane).Build()
+	d.ControlPlane.Namespace, d.ControlPlane.Name = prod.Namespace, prod.Name
+	putRecord(d.ControlPlane, d.Record)
+	store := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(d.ControlPlane).Build()
 	d.manager = &Reconciler{Client: store, Live: store}
+	d.Tools = d.manager.tools(d.scope)
 	return d
 }
 
@@ -107,9 +108,9 @@ func (d *drifting) wait(total time.Duration) {
 func (d *drifting) restore(uids ...string) {
 	d.Last = operation.New(operation.Scale, "3")
 	d.Last.From, d.Last.Before, d.Last.Result = d.Record.Size, claims.Snapshot(d.plan.Present), operation.Succeeded
-	put(d.controlPlane, d.Last)
+	put(d.ControlPlane, d.Last)
 	d.Record.Size, d.Record.SizeUncertain = 3, false
-	putRecord(d.controlPlane, d.Record)
+	putRecord(d.ControlPlane, d.Record)
 	present(uids...)(d.scope)
 }
 
@@ -135,10 +136,10 @@ func TestReconcileDrift(t *testing.T) {
 			t.Error("not counted after the time")
 		}
 		stored := newDrifting(t)
-		if err := d.manager.Client.Get(t.Context(), prod, stored.controlPlane); err != nil {
+		if err := d.manager.Client.Get(t.Context(), prod, stored.ControlPlane); err != nil {
 			t.Fatal(err)
 		}
-		if record := stateOf(stored.controlPlane).Record; record.Size != 2 || !record.SizeUncertain || record.Version != "v1.36.3" {
+		if record := stateOf(stored.ControlPlane).Record; record.Size != 2 || !record.SizeUncertain || record.Version != "v1.36.3" {
 			t.Errorf("stored: %+v", record)
 		}
 		if o, differs := d.pass(); differs {
@@ -232,7 +233,7 @@ func TestDriftRightAfterAScale(t *testing.T) {
 func TestDriftOfTwoClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, other := newDrifting(t, "1", "2"), newDrifting(t, "1", "2", "3")
-		other.controlPlane.Name = "other"
+		other.ControlPlane.Name = "other"
 		other.manager = one.manager
 		for range int(driftTimeout/time.Second) + 1 {
 			one.pass()
@@ -260,7 +261,7 @@ func TestForgetDeletedCluster(t *testing.T) {
 	if seen.drift == "" || seen.pinned == nil {
 		t.Fatalf("nothing is remembered of a cluster that is not being deleted: %+v", seen)
 	}
-	if err := d.manager.Client.Delete(t.Context(), d.controlPlane); err != nil {
+	if err := d.manager.Client.Delete(t.Context(), d.ControlPlane); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.manager.Reconcile(t.Context(), ctrl.Request{NamespacedName: prod}); err != nil {

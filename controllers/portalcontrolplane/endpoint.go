@@ -40,6 +40,6 @@ func endpointOf(config []byte) (clusterv1.APIEndpoint, error) {
 // that was used last. A record of an earlier version holds the digest of a kubeconfig but no endpoint. Those versions always set
 // the endpoint.
 func (s *scope) endpointChosen() bool {
-	inSpec, known := s.controlPlane.Spec.ControlPlaneEndpoint, s.Record.Endpoint.IsValid() || s.Record.KubeconfigDigest == ""
+	inSpec, known := s.ControlPlane.Spec.ControlPlaneEndpoint, s.Record.Endpoint.IsValid() || s.Record.KubeconfigDigest == ""
 	return known && inSpec.IsValid() && inSpec != s.Record.Endpoint
 }

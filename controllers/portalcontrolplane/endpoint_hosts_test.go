@@ -54,10 +54,11 @@ func TestPortalCannotNameAnyServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := newScopeFor(before)
-			s.controlPlane = f.controlPlane()
-			s.cluster.Namespace, s.cluster.Name = prod.Namespace, prod.Name
-			s.identity = identity.Identity{Portal: portal, BaseURL: "https://portal.example"}
-			s.infrastructure, s.outcomes[infrav1.ProvisionedCondition] = outcome.Outcome{}, outcome.Outcome{}
+			s.ControlPlane = f.controlPlane()
+			s.Tools = f.manager.tools(s)
+			s.Cluster.Namespace, s.Cluster.Name = prod.Namespace, prod.Name
+			s.Identity = identity.Identity{Portal: portal, BaseURL: "https://portal.example"}
+			s.Infrastructure, s.outcomes[infrav1.ProvisionedCondition] = outcome.Outcome{}, outcome.Outcome{}
 			o := f.manager.reconcileKubeconfig(t.Context(), s)
 			if refused && (o.Reason != infrav1.KubeconfigInvalidReason || !strings.Contains(o.Message, "its server names a host")) {
 				t.Errorf("%s: %+v", server, o)

@@ -23,6 +23,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 )
 
@@ -111,21 +112,21 @@ func (e *estate) change(key client.ObjectKey, change func(*infrav1.PortalControl
 // scope is what a pass over the object reads.
 func (e *estate) scope(key client.ObjectKey) *scope {
 	e.Helper()
-	s := &scope{controlPlane: e.get(key), outcomes: map[string]outcome.Outcome{}}
-	s.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	s.portalCluster = &infrav1.PortalCluster{Spec: infrav1.PortalClusterSpec{ZoneID: "z"}}
-	s.portalCluster.Status.VPCID = e.portal.VPCs()[0].ID
-	s.identity = e.identity
-	if s.identity.Shared != "" {
-		s.identity.Object = &infrav1.PortalClusterIdentity{}
-		if err := e.store.Get(e.Context(), client.ObjectKey{Name: s.identity.Shared}, s.identity.Object); err != nil {
+	s := &scope{Pass: pass.Pass{ControlPlane: e.get(key)}, outcomes: map[string]outcome.Outcome{}}
+	s.Cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	s.PortalCluster = &infrav1.PortalCluster{Spec: infrav1.PortalClusterSpec{ZoneID: "z"}}
+	s.PortalCluster.Status.VPCID = e.portal.VPCs()[0].ID
+	s.Identity = e.identity
+	if s.Identity.Shared != "" {
+		s.Identity.Object = &infrav1.PortalClusterIdentity{}
+		if err := e.store.Get(e.Context(), client.ObjectKey{Name: s.Identity.Shared}, s.Identity.Object); err != nil {
 			e.Fatal(err)
 		}
-		s.infrastructure = s.identity.MayDelete(key.Namespace, s.controlPlane.Spec.ClusterID)
+		s.Infrastructure = s.Identity.MayDelete(key.Namespace, s.ControlPlane.Spec.ClusterID)
 	}
-	s.State = stateOf(s.controlPlane)
+	s.State, s.Tools = stateOf(s.ControlPlane), e.manager.tools(s)
 	var err error
-	if s.members, err = readMembers(e.Context(), e.store, s.cluster); err != nil {
+	if s.members, err = readMembers(e.Context(), e.store, s.Cluster); err != nil {
 		e.Fatal(err)
 	}
 	return s
@@ -138,8 +139,8 @@ func (e *estate) passes(keys ...client.ObjectKey) map[client.ObjectKey]outcome.O
 	for range 10 {
 		for _, key := range keys {
 			s := e.scope(key)
-			if !controllerutil.ContainsFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) {
-				if err := e.manager.change(e.Context(), s, s.firstWrite()); err != nil {
+			if !controllerutil.ContainsFinalizer(s.ControlPlane, infrav1.ControlPlaneFinalizer) {
+				if err := s.Change(e.Context(), s.firstWrite()); err != nil {
 					e.Fatal(err)
 				}
 			}

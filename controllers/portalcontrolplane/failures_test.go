@@ -59,7 +59,7 @@ func TestFailuresByOperation(t *testing.T) {
 					s = pass()
 					time.Sleep(2 * time.Second)
 				}
-				if got := shown(s.controlPlane); !containsAll(got, strings.Fields(test.want)) {
+				if got := shown(s.ControlPlane); !containsAll(got, strings.Fields(test.want)) {
 					t.Errorf("want %s, got %v", test.want, got)
 				}
 			})

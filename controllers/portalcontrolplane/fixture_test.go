@@ -28,6 +28,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 )
 
@@ -286,9 +287,9 @@ func (f *fixture) read(s *scope) outcome.Outcome {
 func (f *fixture) scope() *scope {
 	f.Helper()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}
-	s := &scope{controlPlane: f.controlPlane(), cluster: cluster, workload: &f.workloads.connection, outcomes: map[string]outcome.Outcome{}, drains: map[string]string{}}
-	s.identity = identity.Identity{Portal: f.cloud, Version: "1", Shared: "team", Limits: f.limits}
-	s.State = stateOf(s.controlPlane)
+	s := &scope{Pass: pass.Pass{ControlPlane: f.controlPlane(), Cluster: cluster}, workload: &f.workloads.connection, outcomes: map[string]outcome.Outcome{}, drains: map[string]string{}}
+	s.Identity = identity.Identity{Portal: f.cloud, Version: "1", Shared: "team", Limits: f.limits}
+	s.State, s.Tools = stateOf(s.ControlPlane), f.manager.tools(s)
 	var err error
 	if s.members, err = readMembers(f.Context(), f.store, cluster); err != nil {
 		f.Fatal(err)

@@ -26,24 +26,24 @@ const controlPlaneKind = "PortalControlPlane"
 // earlier UID of the present Cluster, and records the owner. Core corrects references too, but the garbage collector may be
 // faster. The write fails if the object was deleted in the meantime, so the recorded owner is the owner before any deletion.
 func (r *Reconciler) ensureOwned(ctx context.Context, s *scope) error {
-	cluster := s.cluster
-	if ownerref.Stale(s.controlPlane, cluster) && refersTo(cluster, s.controlPlane) {
+	cluster := s.Cluster
+	if ownerref.Stale(s.ControlPlane, cluster) && refersTo(cluster, s.ControlPlane) {
 		cluster = &clusterv1.Cluster{} // the cache may still hold the earlier Cluster, whose UID would break a correct reference
 		if err := r.Live.Get(ctx, s.clusterKey(), cluster); err != nil {
 			return fmt.Errorf("read Cluster: %w", err)
 		}
 	}
-	wanted := s.controlPlane.DeepCopy()
-	if setOwner(wanted, cluster); equality.Semantic.DeepEqual(wanted.ObjectMeta, s.controlPlane.ObjectMeta) {
+	wanted := s.ControlPlane.DeepCopy()
+	if setOwner(wanted, cluster); equality.Semantic.DeepEqual(wanted.ObjectMeta, s.ControlPlane.ObjectMeta) {
 		return nil
 	}
 	begin := func(*operation.State) {}
-	if !controllerutil.ContainsFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) {
+	if !controllerutil.ContainsFinalizer(s.ControlPlane, infrav1.ControlPlaneFinalizer) {
 		begin = s.firstWrite()
 	}
-	return r.change(ctx, s, func(next *operation.State) {
+	return s.Change(ctx, func(next *operation.State) {
 		begin(next)
-		setOwner(s.controlPlane, cluster)
+		setOwner(s.ControlPlane, cluster)
 	})
 }
 
@@ -60,8 +60,8 @@ func setOwner(cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) {
 
 // holdDeletion is done if the portal cluster may be deleted, or if nothing has to be deleted. Otherwise a person has to decide.
 func (r *Reconciler) holdDeletion(ctx context.Context, s *scope) outcome.Outcome {
-	spec := s.controlPlane.Spec
-	if spec.ClusterID == "" || s.deletionPolicy() == infrav1.DeletionPolicyRetain || s.Op().Is(operation.Delete) {
+	spec := s.ControlPlane.Spec
+	if spec.ClusterID == "" || s.DeletionPolicy() == infrav1.DeletionPolicyRetain || s.Op().Is(operation.Delete) {
 		return outcome.Outcome{} // the deletion was sent, and is followed to its end
 	}
 	if owner, err := r.otherOwner(ctx, s); err != nil {
@@ -69,11 +69,11 @@ func (r *Reconciler) holdDeletion(ctx context.Context, s *scope) outcome.Outcome
 	} else if owner != nil {
 		return outcome.Outcome{} // nothing is deleted
 	}
-	cluster, err := r.liveCluster(ctx, s.controlPlane)
+	cluster, err := r.liveCluster(ctx, s.ControlPlane)
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	if guard := protection(s.controlPlane, cluster); guard != "" {
+	if guard := protection(s.ControlPlane, cluster); guard != "" {
 		return outcome.StallFor(0, infrav1.DeletionProtectedReason, "portal cluster %s was not deleted: annotation %s of %s protects it. "+
 			"To delete it, remove the annotation. To keep it and let this object go, set spec.deletionPolicy to Retain",
 			spec.ClusterID, infrav1.DeletionProtectionAnnotation, guard)
@@ -81,7 +81,7 @@ func (r *Reconciler) holdDeletion(ctx context.Context, s *scope) outcome.Outcome
 	if s.deletionConfirmed() {
 		return outcome.Outcome{}
 	}
-	doubt, err := r.whyUnintended(ctx, s.controlPlane, cluster)
+	doubt, err := r.whyUnintended(ctx, s.ControlPlane, cluster)
 	switch {
 	case err != nil:
 		return outcome.Fail(err)
@@ -91,12 +91,12 @@ func (r *Reconciler) holdDeletion(ctx context.Context, s *scope) outcome.Outcome
 		return outcome.Outcome{}
 	}
 	return outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "%s, so portal cluster %s was not deleted. To keep it and "+
-		"let this object go, set spec.deletionPolicy to Retain. To delete it: %s", doubt, spec.ClusterID, operation.Command(s.controlPlane, infrav1.DecisionDelete, spec.ClusterID))
+		"let this object go, set spec.deletionPolicy to Retain. To delete it: %s", doubt, spec.ClusterID, operation.Command(s.ControlPlane, infrav1.DecisionDelete, spec.ClusterID))
 }
 
 // deletionConfirmed reports whether a person has confirmed that the portal cluster is to be deleted.
 func (s *scope) deletionConfirmed() bool {
-	return infrav1.DecisionDelete.MadeOn(s.controlPlane, s.controlPlane.Spec.ClusterID)
+	return infrav1.DecisionDelete.MadeOn(s.ControlPlane, s.ControlPlane.Spec.ClusterID)
 }
 
 // whyUnintended returns why the deletion may not be intended, or "". The garbage collector only deletes an object whose owners

@@ -23,6 +23,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
 const (
@@ -110,8 +111,8 @@ func (f *fixture) leaving() *scope {
 	} else if err != nil {
 		f.Fatal(err)
 	}
-	s := &scope{controlPlane: cp, outcomes: map[string]outcome.Outcome{}, identity: identity.Identity{Portal: f.cloud, Version: "1"}}
-	s.State = stateOf(s.controlPlane)
+	s := &scope{Pass: pass.Pass{ControlPlane: cp, Identity: identity.Identity{Portal: f.cloud, Version: "1"}}, outcomes: map[string]outcome.Outcome{}}
+	s.State, s.Tools = stateOf(s.ControlPlane), f.manager.tools(s)
 	before := cp.Status.DeepCopy()
 	if _, err := f.manager.reconcileDelete(f.Context(), s); err != nil {
 		f.Fatal(err)
@@ -278,10 +279,10 @@ func TestHeldCreation(t *testing.T) {
 			}
 			time.Sleep(5 * time.Second)
 		}
-		if id := s.controlPlane.Spec.ClusterID; id == "" || id == f.id {
+		if id := s.ControlPlane.Spec.ClusterID; id == "" || id == f.id {
 			t.Fatalf("the creation was not followed to its end: id %q", id)
 		}
-		f.id = s.controlPlane.Spec.ClusterID
+		f.id = s.ControlPlane.Spec.ClusterID
 		if f.holds(s, infrav1.DeletionNotConfirmedReason); f.deletions() != 0 || len(f.portal.Clusters()) != 2 {
 			t.Errorf("%d deletions, %d clusters", f.deletions(), len(f.portal.Clusters()))
 		}
@@ -342,7 +343,8 @@ func TestEnsureOwned(t *testing.T) {
 				f.change(func(cp *infrav1.PortalControlPlane) { cp.OwnerReferences = owner(test.owner) })
 				cached := cluster.DeepCopy()
 				cached.UID = test.cached
-				s := &scope{controlPlane: f.controlPlane(), cluster: cached}
+				s := &scope{Pass: pass.Pass{ControlPlane: f.controlPlane(), Cluster: cached}}
+				s.Tools = f.manager.tools(s)
 				var version string
 				for range 2 { // the second pass changes nothing
 					if err := f.manager.ensureOwned(t.Context(), s); err != nil {

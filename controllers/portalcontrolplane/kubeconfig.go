@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/kubeconfig"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -25,12 +24,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
 
-const (
-	// notRunningRetry is how often the provider asks for the kubeconfig of a cluster that is not running yet.
-	notRunningRetry = 15 * time.Second
-	// connectionRetry is how often an API server that does not answer is asked again.
-	connectionRetry = 15 * time.Second
-)
+// connectionRetry is how often an API server that does not answer is asked again.
+const connectionRetry = 15 * time.Second
 
 // Annotations of the kubeconfig Secret.
 const (
@@ -97,11 +92,11 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 		r.Secrets.Forget(s.kubeconfigSecret())
 		return takenSecret(stored)
 	case !stored.missing:
-		if _, err := ownerref.RestoreSecret(ctx, r.Client, s.controlPlane, s.cluster.Name, stored.Secret); err != nil {
+		if _, err := ownerref.RestoreSecret(ctx, r.Client, s.ControlPlane, s.Cluster.Name, stored.Secret); err != nil {
 			return outcome.Fail(err)
 		}
 	}
-	if stored.missing || !s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() {
+	if stored.missing || !s.ControlPlane.Spec.ControlPlaneEndpoint.IsValid() {
 		return r.fetchKubeconfig(ctx, s, stored, whyMissing)
 	}
 	r.connect(s, stored)
@@ -111,7 +106,7 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 	}
 	o := r.fetchKubeconfig(ctx, s, stored, why)
 	switch {
-	case !s.done(infrav1.ProvisionedCondition):
+	case !s.Gone.IsDone():
 		return outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the portal cluster: see condition Provisioned")
 	case s.access == accessExpired || s.access == workload.Unusable || s.access == accessChanged:
 		return s.unusableKubeconfig(o)
@@ -134,7 +129,7 @@ func (r *Reconciler) readKubeconfig(ctx context.Context, s *scope) (storedKubeco
 }
 
 func (s *scope) kubeconfigSecret() client.ObjectKey {
-	return client.ObjectKey{Namespace: s.cluster.Namespace, Name: secret.Name(s.cluster.Name, secret.Kubeconfig)}
+	return client.ObjectKey{Namespace: s.Cluster.Namespace, Name: secret.Name(s.Cluster.Name, secret.Kubeconfig)}
 }
 
 // whyFetch returns the reason to fetch the kubeconfig now, or "" and the time until it has to be renewed.
@@ -175,39 +170,13 @@ func (s *scope) unusableKubeconfig(fetch outcome.Outcome) outcome.Outcome {
 	return o
 }
 
-// askKubeconfig asks the portal for the kubeconfig, and makes use of it, unless that failed or changed nothing a short time ago.
-func (r *Reconciler) askKubeconfig(ctx context.Context, s *scope, why string, use func(config []byte) outcome.Outcome) outcome.Outcome {
-	if !s.infrastructure.IsDone() {
-		return s.infrastructure
-	}
-	id, gone := s.controlPlane.Spec.ClusterID, false
-	o := r.memory(s).backoff.Do("kubeconfig/"+why, id+" "+s.identity.Version, func() outcome.Outcome {
-		config, err := s.identity.Portal.Kubeconfig(ctx, id)
-		switch {
-		case cloud.IsNotFound(err):
-			gone = true
-			return outcome.RetryAfter(0)
-		case cloud.IsNotAllowed(err), cloud.IsBusy(err):
-			return outcome.WaitFor(notRunningRetry, infrav1.WaitingForDependencyReason,
-				"the cluster is not Running yet. The portal returns the kubeconfig when it is")
-		case err != nil:
-			return outcome.FromPortalError(err).Prefix("fetch the kubeconfig of cluster %s", id)
-		}
-		return use(config)
-	})
-	if gone {
-		return r.reportGone(ctx, s)
-	}
-	return o
-}
-
 // fetchKubeconfig fetches and stores the kubeconfig. The digest is recorded before the Secret is written. A manager that stops in
 // between leaves a Secret that does not match, which is fetched again.
 func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored storedKubeconfig, why string) outcome.Outcome {
-	return r.askKubeconfig(ctx, s, why, func(config []byte) outcome.Outcome {
+	return s.AskKubeconfig(ctx, why, func(config []byte) outcome.Outcome {
 		endpoint, err := endpointOf(config)
 		if err == nil {
-			err = r.Identities.Hosts.CheckServer(s.identity.BaseURL, endpoint.Host)
+			err = r.Identities.Hosts.CheckServer(s.Identity.BaseURL, endpoint.Host)
 		}
 		if err == nil {
 			config, err = kubeconfig.Minimal(config)
@@ -227,7 +196,7 @@ func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored store
 		case same && why != whyMissing:
 			return outcome.WaitFor(0, infrav1.ReadyReason, "") // asked again ever more slowly
 		}
-		s.workload = r.Workloads.Ensure(client.ObjectKeyFromObject(s.controlPlane), config)
+		s.workload = r.Workloads.Ensure(client.ObjectKeyFromObject(s.ControlPlane), config)
 		s.access = workload.Connecting
 		return outcome.Outcome{}
 	})
@@ -237,12 +206,12 @@ func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored store
 func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, stored storedKubeconfig, config []byte) (err error) {
 	before, obj := stored.DeepCopy(), stored.Secret
 	obj.Data = map[string][]byte{secret.KubeconfigDataName: config}
-	metav1.SetMetaDataLabel(&obj.ObjectMeta, clusterv1.ClusterNameLabel, s.cluster.Name)
+	metav1.SetMetaDataLabel(&obj.ObjectMeta, clusterv1.ClusterNameLabel, s.Cluster.Name)
 	metav1.SetMetaDataAnnotation(&obj.ObjectMeta, fetchedAnnotation, time.Now().UTC().Format(time.RFC3339))
 	if s.Last != nil && !s.Last.InFlight() {
 		metav1.SetMetaDataAnnotation(&obj.ObjectMeta, fetchedAfterAnnotation, s.Last.ID)
 	}
-	if err := controllerutil.SetControllerReference(s.controlPlane, obj, r.Client.Scheme()); err != nil {
+	if err := controllerutil.SetControllerReference(s.ControlPlane, obj, r.Client.Scheme()); err != nil {
 		return fmt.Errorf("kubeconfig Secret %s: %w", obj.Name, err)
 	}
 	if stored.missing {
@@ -263,19 +232,19 @@ func (r *Reconciler) recordCluster(ctx context.Context, s *scope, endpoint clust
 	userID := s.Record.UserID
 	if userID == "" {
 		var err error
-		if userID, err = s.identity.Portal.UserID(ctx); err != nil {
+		if userID, err = s.Identity.Portal.UserID(ctx); err != nil {
 			return outcome.FromPortalError(err)
 		}
 	}
 	inSpec := endpoint
 	if s.endpointChosen() {
-		inSpec = s.controlPlane.Spec.ControlPlaneEndpoint
+		inSpec = s.ControlPlane.Spec.ControlPlaneEndpoint
 	}
-	if s.controlPlane.Spec.ControlPlaneEndpoint == inSpec && s.Record.Endpoint == endpoint && s.Record.UserID == userID && s.Record.KubeconfigDigest == digest {
+	if s.ControlPlane.Spec.ControlPlaneEndpoint == inSpec && s.Record.Endpoint == endpoint && s.Record.UserID == userID && s.Record.KubeconfigDigest == digest {
 		return outcome.Outcome{}
 	}
-	err := r.change(ctx, s, func(next *operation.State) {
-		s.controlPlane.Spec.ControlPlaneEndpoint = inSpec
+	err := s.Change(ctx, func(next *operation.State) {
+		s.ControlPlane.Spec.ControlPlaneEndpoint = inSpec
 		next.Record.UserID, next.Record.KubeconfigDigest, next.Record.Endpoint = userID, digest, endpoint
 	})
 	if err != nil {

@@ -50,10 +50,10 @@ func TestKubeconfigOwnerComesBack(t *testing.T) {
 					t.Fatal(err)
 				}
 				s := newScopeFor(before)
-				s.controlPlane = f.controlPlane()
-				s.cluster.Namespace, s.cluster.Name = prod.Namespace, prod.Name
+				s.ControlPlane = f.controlPlane()
+				s.Cluster.Namespace, s.Cluster.Name = prod.Namespace, prod.Name
 				s.outcomes[infrav1.ProvisionedCondition] = outcome.Outcome{}
-				s.infrastructure = outcome.WaitFor(0, infrav1.WaitingForDependencyReason, "the portal is away")
+				s.Infrastructure = outcome.WaitFor(0, infrav1.WaitingForDependencyReason, "the portal is away")
 				if o := f.manager.reconcileKubeconfig(t.Context(), s); o.Kind == outcome.Failed {
 					t.Errorf("%+v", o)
 				}

@@ -35,8 +35,8 @@ func TestKubeconfigIsReadOnce(t *testing.T) {
 	stale := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(&corev1.Secret{ObjectMeta: meta}).Build()
 	r := &Reconciler{Client: store, Secrets: secretcache.New(stale, store)}
 	s := newScopeFor(before)
-	s.controlPlane.Namespace, s.controlPlane.Name, s.controlPlane.UID = prod.Namespace, prod.Name, "uid-prod"
-	s.cluster.Namespace, s.cluster.Name = prod.Namespace, prod.Name
+	s.ControlPlane.Namespace, s.ControlPlane.Name, s.ControlPlane.UID = prod.Namespace, prod.Name, "uid-prod"
+	s.Cluster.Namespace, s.Cluster.Name = prod.Namespace, prod.Name
 	read := func(want string) (stored storedKubeconfig) {
 		for range 5 {
 			var err error

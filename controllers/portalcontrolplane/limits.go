@@ -21,10 +21,10 @@ func (s *scope) manageable(workers int) outcome.Outcome {
 // recordInIdentity records in the PortalClusterIdentity that the portal cluster belongs to this object, as long as the
 // namespace may use the identity.
 func (r *Reconciler) recordInIdentity(ctx context.Context, s *scope) outcome.Outcome {
-	if !s.infrastructure.IsDone() || s.identity.Shared == "" || !s.owns() {
+	if !s.Infrastructure.IsDone() || s.Identity.Shared == "" || !s.Owns() {
 		return outcome.Outcome{}
 	}
-	if err := r.Identities.RecordCluster(ctx, s.identity, s.controlPlane.Namespace, s.controlPlane.Spec.ClusterID); err != nil {
+	if err := r.Identities.RecordCluster(ctx, s.Identity, s.ControlPlane.Namespace, s.ControlPlane.Spec.ClusterID); err != nil {
 		return outcome.Fail(err)
 	}
 	return outcome.Outcome{}
@@ -33,11 +33,11 @@ func (r *Reconciler) recordInIdentity(ctx context.Context, s *scope) outcome.Out
 // removeFromIdentity removes the record when the object goes, unless another object owns the portal cluster and needs the
 // record to delete it.
 func (r *Reconciler) removeFromIdentity(ctx context.Context, s *scope) error {
-	if s.identity.Shared == "" {
+	if s.Identity.Shared == "" {
 		return nil
 	}
 	if mine, err := r.mayDelete(ctx, s); err != nil || !mine {
 		return err
 	}
-	return r.Identities.ForgetCluster(ctx, s.identity, s.controlPlane.Namespace, s.controlPlane.Spec.ClusterID)
+	return r.Identities.ForgetCluster(ctx, s.Identity, s.ControlPlane.Namespace, s.ControlPlane.Spec.ClusterID)
 }

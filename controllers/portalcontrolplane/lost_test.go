@@ -60,10 +60,10 @@ func TestLostUpgrade(t *testing.T) {
 					ended := f.ended
 					s := f.pass()
 					busy := f.portal.Clusters()[0].State == emulator.ClusterUpgrading
-					if c := conditions.Get(s.controlPlane, infrav1.VersionUpToDateCondition); c != nil && c.Status == metav1.ConditionTrue {
+					if c := conditions.Get(s.ControlPlane, infrav1.VersionUpToDateCondition); c != nil && c.Status == metav1.ConditionTrue {
 						break
 					}
-					if busy && ended == f.ended && !conditions.IsTrue(s.controlPlane, clusterv1.RollingOutCondition) {
+					if busy && ended == f.ended && !conditions.IsTrue(s.ControlPlane, clusterv1.RollingOutCondition) {
 						t.Fatalf("after %s the upgrade does not count as running: %+v", time.Since(start), s.Last)
 					}
 				}
@@ -104,14 +104,14 @@ func TestFailedUpgrade(t *testing.T) {
 		}
 		f.nodes.version = after // half way
 		s = f.pass()
-		if conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) || s.Record.Version != before {
+		if conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) || s.Record.Version != before {
 			t.Fatalf("a failed upgrade counts as reached: %+v", s.Record)
 		}
 		for range 100 {
 			s = f.pass()
 			time.Sleep(4 * time.Second)
 		}
-		if !conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) || s.Record.Version != after || !f.allRun(after) {
+		if !conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) || s.Record.Version != after || !f.allRun(after) {
 			t.Errorf("not upgraded: %+v", s.outcomes[infrav1.VersionUpToDateCondition])
 		}
 	})
@@ -125,12 +125,12 @@ func TestUpgradeNotWantedAnyMore(t *testing.T) {
 		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
 		f.pass()
 		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = before })
-		if s := f.pass(); !s.Op().Lost() || conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) {
+		if s := f.pass(); !s.Op().Lost() || conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) {
 			t.Errorf("an upgrade that may be running was dropped: %+v", s.Last)
 		}
 		time.Sleep(lostUpgradeTimeout + time.Second)
 		s := f.pass()
-		if s.Op() != nil || s.Last.Result != operation.Failed || !conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) {
+		if s.Op() != nil || s.Last.Result != operation.Failed || !conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) {
 			t.Errorf("%+v, %+v", s.Last, s.outcomes[infrav1.VersionUpToDateCondition])
 		}
 		if got := f.answers("upgrade"); len(got) != 1 {
@@ -222,10 +222,10 @@ func TestLostScaleCountsAsRunning(t *testing.T) {
 		}
 		for range 10 {
 			s := f.pass()
-			if operationOn(s.Op()) != claims.RemovingNodes || !conditions.IsTrue(s.controlPlane, clusterv1.ScalingDownCondition) {
+			if operationOn(s.Op()) != claims.RemovingNodes || !conditions.IsTrue(s.ControlPlane, clusterv1.ScalingDownCondition) {
 				t.Fatalf("%+v", s.Last)
 			}
-			if c := conditions.Get(s.controlPlane, infrav1.OperationInProgressCondition); c.Reason != infrav1.AnswerLostReason || !strings.Contains(c.Message, "scale from 3 to 2 workers") {
+			if c := conditions.Get(s.ControlPlane, infrav1.OperationInProgressCondition); c.Reason != infrav1.AnswerLostReason || !strings.Contains(c.Message, "scale from 3 to 2 workers") {
 				t.Fatalf("%+v", c)
 			}
 			time.Sleep(20 * time.Second)
@@ -262,7 +262,7 @@ func TestAbandon(t *testing.T) {
 		f.pass()
 		time.Sleep(31 * time.Minute)
 		s := f.pass()
-		c := conditions.Get(s.controlPlane, infrav1.OperationInProgressCondition)
+		c := conditions.Get(s.ControlPlane, infrav1.OperationInProgressCondition)
 		command := "kubectl annotate portalcontrolplane prod -n default --overwrite " + infrav1.DecisionAnnotation + "=abandon:" + s.Op().ID
 		if c.Reason != infrav1.JobStuckReason || !strings.HasSuffix(c.Message, command) {
 			t.Fatalf("%+v", c)
@@ -282,7 +282,7 @@ func TestAbandon(t *testing.T) {
 		if s.Op() != nil || s.Last.Result != operation.Abandoned || s.Record.Size != 5 || !s.Record.SizeUncertain {
 			t.Errorf("%+v, %+v", s.Last, s.Record)
 		}
-		if _, left := s.controlPlane.Annotations[infrav1.DecisionAnnotation]; left {
+		if _, left := s.ControlPlane.Annotations[infrav1.DecisionAnnotation]; left {
 			t.Error("the annotation is still there")
 		}
 		if got := f.events(); len(got) != 1 || !strings.Contains(got[0], "Abandoned the scale from 3 to 5 workers") {

@@ -22,5 +22,5 @@ type memory struct {
 }
 
 func (r *Reconciler) memory(s *scope) *memory {
-	return r.memories.Of(client.ObjectKeyFromObject(s.controlPlane))
+	return r.memories.Of(client.ObjectKeyFromObject(s.ControlPlane))
 }

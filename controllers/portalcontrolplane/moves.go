@@ -90,7 +90,7 @@ func applyToMachine(m *clusterv1.Machine, kind claims.MoveKind) {
 // that was deleted by hand, so then the Machine itself is changed.
 func (r *Reconciler) carryOutClaim(ctx context.Context, s *scope, machine *clusterv1.Machine, move claims.Move) error {
 	claim, detach := s.claim(machine.Spec.InfrastructureRef.Name), move.Kind == claims.Detach
-	released := claims.ReleasedProviderID(s.controlPlane.Spec.ClusterID, machine.Name)
+	released := claims.ReleasedProviderID(s.ControlPlane.Spec.ClusterID, machine.Name)
 	switch {
 	case claim == nil && detach:
 		return r.writer().Change(ctx, machine, func() { machine.Spec.ProviderID = released })

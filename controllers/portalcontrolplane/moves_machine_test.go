@@ -13,6 +13,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
 // bindings is a Machine with its PortalMachine, as a plan has read them.
@@ -22,7 +23,7 @@ func bindings(t *testing.T) (*Reconciler, *scope) {
 	machine.Spec.InfrastructureRef.Name = "c"
 	claim := &infrav1.PortalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: "c"}}
 	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(machine, claim).Build()} // without Live, so nothing can be read
-	s := &scope{cluster: &clusterv1.Cluster{}, controlPlane: &infrav1.PortalControlPlane{}}
+	s := &scope{Pass: pass.Pass{Cluster: &clusterv1.Cluster{}, ControlPlane: &infrav1.PortalControlPlane{}}}
 	machines, claimed := &clusterv1.MachineList{}, &infrav1.PortalMachineList{}
 	for _, list := range []client.ObjectList{machines, claimed} {
 		if err := r.Client.List(t.Context(), list); err != nil {

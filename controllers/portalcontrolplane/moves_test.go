@@ -21,6 +21,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
 // TestMovesOnNodes checks what a move changes on a Node, and whether the plan has to be made again, because the Node is not the
@@ -57,7 +58,7 @@ func TestMovesOnNodes(t *testing.T) {
 			workload := newWorkload(t, test.node, test.between)
 			key := client.ObjectKey{Namespace: "default", Name: "prod"}
 			r := &Reconciler{}
-			s := &scope{workload: &connection{client: workload}, cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}
+			s := &scope{Pass: pass.Pass{Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}, workload: &connection{client: workload}}
 			err := r.carryOut(t.Context(), s, test.move)
 			if lookAgain := apierrors.IsConflict(err) || apierrors.IsNotFound(err); lookAgain != test.lookAgain || err != nil && !lookAgain {
 				t.Errorf("error %v, want to look again: %t", err, test.lookAgain)

@@ -104,7 +104,7 @@ func (r *Reconciler) drainNode(ctx context.Context, s *scope, workload client.Cl
 	if rules := s.desired.drainRules(node); !rules.Excluded {
 		ctx, cancel := context.WithTimeout(ctx, evictTimeout)
 		defer cancel()
-		waits := drain.Step(ctx, r.Client, workload, s.cluster, node, rules)
+		waits := drain.Step(ctx, r.Client, workload, s.Cluster, node, rules)
 		if waits != "" && !rules.Expired(started) {
 			s.drains[node.Name] = waits
 			return nil

@@ -25,6 +25,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
 func note(key, value string) func(*corev1.Node) {
@@ -179,7 +180,7 @@ func (d *draining) list(ctx context.Context, c client.WithWatch, list client.Obj
 }
 
 func (d *draining) scope() *scope {
-	s := &scope{workload: &connection{client: d.workload}, cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}, drains: map[string]string{}}
+	s := &scope{Pass: pass.Pass{Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}}, workload: &connection{client: d.workload}, drains: map[string]string{}}
 	s.desired.sets = []clusterv1.MachineSet{{ObjectMeta: metav1.ObjectMeta{Name: "workers-1"}}}
 	s.desired.sets[0].Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = ptr.To(d.timeout)
 	return s

@@ -26,7 +26,7 @@ func TestNoteOfTheOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := e.scope(double)
-		if _, err := e.manager.reconcileDelete(t.Context(), s); err != nil || controllerutil.ContainsFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) {
+		if _, err := e.manager.reconcileDelete(t.Context(), s); err != nil || controllerutil.ContainsFinalizer(s.ControlPlane, infrav1.ControlPlaneFinalizer) {
 			t.Fatalf("the other object did not go: %v, %+v", err, s.outcomes)
 		}
 		if o := e.delete(owner); !o.IsDone() {

@@ -23,7 +23,7 @@ func (r *Reconciler) offered(ctx context.Context, s *scope, wanted string) (clou
 		return cloud.KubernetesVersion{}, o
 	}
 	refused := func(v cloud.KubernetesVersion) bool {
-		_, found := r.Answers.Get(refusedVersion{s.identity.Version, v.ID})
+		_, found := r.Answers.Get(refusedVersion{s.Identity.Version, v.ID})
 		return found
 	}
 	best := candidates(versions, wanted)
@@ -94,20 +94,20 @@ type refusedVersion struct{ identity, id string }
 
 // refuseVersion remembers that the portal refused the id to this identity.
 func (r *Reconciler) refuseVersion(s *scope, id string) {
-	r.Answers.Set(refusedVersion{s.identity.Version, id}, true, refusedAge)
+	r.Answers.Set(refusedVersion{s.Identity.Version, id}, true, refusedAge)
 }
 
 // versions returns the list of versions that the portal offers.
 func (r *Reconciler) versions(ctx context.Context, s *scope) (all []cloud.KubernetesVersion, o outcome.Outcome) {
 	list := func() ([]cloud.KubernetesVersion, outcome.Outcome) {
-		versions, err := s.identity.Portal.KubernetesVersions(ctx)
+		versions, err := s.Identity.Portal.KubernetesVersions(ctx)
 		if err != nil {
 			return nil, outcome.FromPortalError(err).Prefix("list Kubernetes versions")
 		}
 		return versions, outcome.Outcome{}
 	}
-	o = r.memory(s).backoff.Do("versions", s.identity.Version, func() (o outcome.Outcome) {
-		all, o = outcome.Ask(r.Answers, outcome.Question{Portal: s.identity.Portal, What: "versions"}, offersAge, list)
+	o = s.Backoff.Do("versions", s.Identity.Version, func() (o outcome.Outcome) {
+		all, o = outcome.Ask(r.Answers, outcome.Question{Portal: s.Identity.Portal, What: "versions"}, offersAge, list)
 		return o
 	})
 	return all, o

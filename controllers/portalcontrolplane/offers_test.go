@@ -17,6 +17,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
 // offering returns a reconciler and a scope in front of a portal that offers the versions in this order. The id of each is its name.
@@ -36,7 +37,7 @@ func offering(t *testing.T, versions ...string) (*Reconciler, *scope) {
 		t.Fatal(err)
 	}
 	s := newScopeFor("v1.34.9")
-	s.identity = identity.Identity{Portal: client, Version: "1"}
+	s.Identity = identity.Identity{Portal: client, Version: "1"}
 	return &Reconciler{Answers: outcome.NewAnswers()}, s
 }
 
@@ -114,7 +115,7 @@ func TestDisabledVersion(t *testing.T) {
 				if answers := f.answers("upgrade"); !test.requests(len(answers)) {
 					t.Errorf("%d requests: %v", len(answers), answers)
 				}
-				upgraded := conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) && f.allRun(after)
+				upgraded := conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) && f.allRun(after)
 				if upgraded == test.bothRefused {
 					t.Errorf("upgraded: %v; %+v", upgraded, s.outcomes[infrav1.VersionUpToDateCondition])
 				}
@@ -152,7 +153,7 @@ func TestRefusalsOfOnePortal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, one := offering(t, "v1.34.9+p1", "v1.34.9+p2")
 		_, other := offering(t, "v1.34.9+p1", "v1.34.9+p2")
-		other.identity.Version = "2"
+		other.Identity.Version = "2"
 		chosen := func(s *scope) string {
 			t.Helper()
 			v, o := r.offered(t.Context(), s, "v1.34.9")
@@ -179,10 +180,10 @@ func TestNotProposed(t *testing.T) {
 		{ID: "c", SemanticVersion: "v1.36.3"}, {ID: "d", SemanticVersion: "v1.36.3", State: "DISABLED"}, {ID: "e", SemanticVersion: "v1.37.0"},
 	}
 	s := newScopeFor("v1.99.0")
-	s.identity.Portal = &cloud.Client{}
+	s.Identity.Portal = &cloud.Client{}
 	r := &Reconciler{Answers: outcome.NewAnswers()}
 	synctest.Test(t, func(t *testing.T) {
-		outcome.Ask(r.Answers, outcome.Question{Portal: s.identity.Portal, What: "versions"}, offersAge, func() ([]cloud.KubernetesVersion, outcome.Outcome) {
+		outcome.Ask(r.Answers, outcome.Question{Portal: s.Identity.Portal, What: "versions"}, offersAge, func() ([]cloud.KubernetesVersion, outcome.Outcome) {
 			return versions, outcome.Outcome{}
 		})
 		r.refuseVersion(s, "e")
@@ -196,7 +197,7 @@ func TestNotProposed(t *testing.T) {
 func newScopeFor(version string) *scope {
 	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}
 	cp.Spec.Version = version
-	s := &scope{controlPlane: cp, cluster: &clusterv1.Cluster{}, outcomes: map[string]outcome.Outcome{}}
-	s.State = stateOf(cp)
+	s := &scope{Pass: pass.Pass{ControlPlane: cp, Cluster: &clusterv1.Cluster{}}, outcomes: map[string]outcome.Outcome{}}
+	s.State, s.Backoff = stateOf(cp), &outcome.Backoff{}
 	return s
 }

@@ -8,6 +8,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
 func TestOperationReason(t *testing.T) {
@@ -71,7 +72,7 @@ func TestLastRequest(t *testing.T) {
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			s := &scope{State: operation.State{Record: test.record, Last: test.last}, desired: desired{sum: 1}}
+			s := &scope{Pass: pass.Pass{State: operation.State{Record: test.record, Last: test.last}}, desired: desired{sum: 1}}
 			s.plan.Present = []claims.Node{{UID: "u3"}, {UID: "u1"}, {UID: "u2"}}
 			_, finished := s.nodesBefore()
 			got := want{finished, s.restored(), s.adopted()}

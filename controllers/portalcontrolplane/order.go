@@ -14,7 +14,7 @@ import (
 // expectedOrder returns the order in which the portal is expected to remove workers: the user's choice, else the order that the
 // cluster has shown, else a guess.
 func (s *scope) expectedOrder() infrav1.RemovalOrderStatus {
-	if set := s.controlPlane.Spec.RemovalOrder; set != "" {
+	if set := s.ControlPlane.Spec.RemovalOrder; set != "" {
 		return infrav1.RemovalOrderStatus{Order: set, Source: infrav1.RemovalOrderSet}
 	}
 	if observed := s.Record.RemovalOrder.Order; observed != "" {
@@ -29,7 +29,7 @@ func (r *Reconciler) recordOrder(ctx context.Context, s *scope) error {
 		return nil
 	}
 	before := s.expectedOrder().Order
-	err := r.change(ctx, s, func(next *operation.State) {
+	err := s.Change(ctx, func(next *operation.State) {
 		compared := *s.Last
 		compared.Before = nil
 		next.Record.RemovalOrder.Order, next.Last = s.plan.ObservedOrder, &compared
@@ -43,7 +43,7 @@ func (r *Reconciler) recordOrder(ctx context.Context, s *scope) error {
 			then = "the provider expects no order, and asks the portal for fewer workers only when all drains have ended. " +
 				"If that is wrong, set spec.removalOrder"
 		}
-		r.event(s, infrav1.EventUnexpectedWorkersRemoved, "scale", "The portal removed other workers than expected (%s first). From now on %s", before, then)
+		s.Event(infrav1.EventUnexpectedWorkersRemoved, "scale", "The portal removed other workers than expected (%s first). From now on %s", before, then)
 	}
 	return nil
 }

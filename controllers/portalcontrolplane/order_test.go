@@ -38,10 +38,10 @@ func TestExpected(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			s := passed(func(s *scope) {
-				s.controlPlane.Spec.RemovalOrder, s.Record.RemovalOrder.Order = test.set, test.observed
+				s.ControlPlane.Spec.RemovalOrder, s.Record.RemovalOrder.Order = test.set, test.observed
 			})
 			s.updateStatus()
-			if diff := cmp.Diff(test.want, s.controlPlane.Status.RemovalOrder); diff != "" {
+			if diff := cmp.Diff(test.want, s.ControlPlane.Status.RemovalOrder); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -51,10 +51,10 @@ func TestExpected(t *testing.T) {
 // scaledDown is a pass over a cluster whose last scale-down is to be compared.
 func scaledDown() *scope {
 	return passed(func(s *scope) {
-		s.controlPlane.Namespace, s.controlPlane.Name = prod.Namespace, prod.Name
+		s.ControlPlane.Namespace, s.ControlPlane.Name = prod.Namespace, prod.Name
 		s.Last = &operation.Operation{Type: operation.Scale, From: 4, Target: "2", Result: operation.Succeeded, Before: []claims.NodeSnapshot{{UID: "u1"}}}
-		putRecord(s.controlPlane, s.Record)
-		put(s.controlPlane, s.Last)
+		putRecord(s.ControlPlane, s.Record)
+		put(s.ControlPlane, s.Last)
 	})
 }
 
@@ -77,16 +77,17 @@ func TestNoteOrder(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			s := scaledDown()
-			s.controlPlane.Spec.RemovalOrder = test.set
-			store := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(s.controlPlane).Build()
+			s.ControlPlane.Spec.RemovalOrder = test.set
+			store := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(s.ControlPlane).Build()
 			recorder := events.NewFakeRecorder(10)
 			r := &Reconciler{Client: store, Live: store, Recorder: recorder}
+			s.Tools = r.tools(s)
 			s.Record.RemovalOrder.Order = test.before
 			s.plan.OrderObserved, s.plan.ObservedOrder = true, test.learned
 			if err := r.recordOrder(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
-			stored := stateOf(s.controlPlane).Record
+			stored := stateOf(s.ControlPlane).Record
 			before, _ := s.nodesBefore()
 			if stored.RemovalOrder.Order != test.learned || before != nil {
 				t.Errorf("compared again with %v; recorded %q", before, stored.RemovalOrder.Order)
@@ -155,7 +156,7 @@ func TestUnknownOrder(t *testing.T) {
 				if diff := cmp.Diff(test.requests, requests); diff != "" {
 					t.Errorf("requests: %s", diff)
 				}
-				if diff := cmp.Diff(test.want, s.controlPlane.Status.RemovalOrder); diff != "" {
+				if diff := cmp.Diff(test.want, s.ControlPlane.Status.RemovalOrder); diff != "" {
 					t.Error(diff)
 				}
 				if got := strings.Contains(strings.Join(f.events(), "\n"), infrav1.EventUnexpectedWorkersRemoved); got != test.event {

@@ -37,8 +37,8 @@ func (o *otherManager) confirmed(what string) bool {
 // because it cannot know which of the two is right.
 func (r *Reconciler) noticeOtherManager(s *scope) {
 	if what := s.otherManager(); what != "" && r.memory(s).other.confirmed(what) {
-		r.warn(s, infrav1.EventAnotherManager, "Observe", "Another management cluster probably also manages portal cluster %s: %s. Only one may: "+
-			"pause or delete the Cluster in the other one, with deletionPolicy Retain", s.controlPlane.Spec.ClusterID, what)
+		s.Warn(infrav1.EventAnotherManager, "Observe", "Another management cluster probably also manages portal cluster %s: %s. Only one may: "+
+			"pause or delete the Cluster in the other one, with deletionPolicy Retain", s.ControlPlane.Spec.ClusterID, what)
 	}
 }
 
@@ -51,11 +51,11 @@ func (s *scope) otherManager() string {
 			continue
 		}
 		notes := s.nodes[i].Annotations
-		namespace := cmp.Or(notes[clusterv1.ClusterNamespaceAnnotation], s.cluster.Namespace)
-		name := cmp.Or(notes[clusterv1.ClusterNameAnnotation], s.cluster.Name)
+		namespace := cmp.Or(notes[clusterv1.ClusterNamespaceAnnotation], s.Cluster.Namespace)
+		name := cmp.Or(notes[clusterv1.ClusterNameAnnotation], s.Cluster.Name)
 		machine := cmp.Or(notes[clusterv1.MachineAnnotation], m.Name)
 		known := slices.ContainsFunc(s.desired.machines, func(other clusterv1.Machine) bool { return other.Name == machine })
-		if namespace != s.cluster.Namespace || name != s.cluster.Name || !known {
+		if namespace != s.Cluster.Namespace || name != s.Cluster.Name || !known {
 			return fmt.Sprintf("Node %s belongs to Machine %s here, but its annotations name Machine %s of Cluster %s/%s, which does not exist here",
 				s.nodes[i].Name, m.Name, machine, namespace, name)
 		}

@@ -41,7 +41,7 @@ func TestOtherManager(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			s := passed(func(s *scope) {
-				s.cluster.Namespace, s.cluster.Name = "default", "prod"
+				s.Cluster.Namespace, s.Cluster.Name = "default", "prod"
 				m := clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m-1", DeletionTimestamp: test.deleted}}
 				m.Status.NodeRef.Name = test.nodeRef
 				s.desired.machines = []clusterv1.Machine{m, {ObjectMeta: metav1.ObjectMeta{Name: "m-2"}}}
@@ -65,6 +65,7 @@ func TestOtherManagerIsReportedOnce(t *testing.T) {
 			m.Status.NodeRef.Name = "w-1"
 			s.desired.machines, s.nodes = []clusterv1.Machine{m}, []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "w-1"}}}
 		})
+		s.Tools = r.tools(s)
 		for i := range 20 {
 			s.nodes[0].Annotations = map[string]string{clusterv1.MachineAnnotation: []string{"m-1", "m-9"}[i%2]}
 			r.noticeOtherManager(s)

@@ -18,6 +18,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
 // portalClusterIndex finds PortalControlPlanes by the id or the creation of their portal cluster.
@@ -53,11 +54,6 @@ func ownsCluster(cp *infrav1.PortalControlPlane) bool {
 	return state.Record.UID == cp.UID && state.Record.ClusterID == cp.Spec.ClusterID
 }
 
-// owns reports whether the object may change the portal cluster that spec.clusterID names.
-func (s *scope) owns() bool {
-	return s.controlPlane.Spec.ClusterID != "" && ownsCluster(s.controlPlane)
-}
-
 // precedes reports whether a portal cluster that both objects name belongs to a rather than to b: to the owner, else to the older.
 func precedes(a, b *infrav1.PortalControlPlane) bool {
 	if ownsA, ownsB := ownsCluster(a), ownsCluster(b); ownsA != ownsB {
@@ -80,28 +76,28 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
 		return outcome.Fail(err)
 	case owner != nil:
 		return r.leaveToOwner(ctx, s, owner)
-	case s.owns():
+	case s.Owns():
 		return r.recordPortal(ctx, s)
-	case s.beingDeleted():
-		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so portal cluster %s is not taken over", s.controlPlane.Spec.ClusterID)
+	case s.BeingDeleted():
+		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so portal cluster %s is not taken over", s.ControlPlane.Spec.ClusterID)
 	}
-	id, adopted := s.controlPlane.Spec.ClusterID, s.adopts()
-	unsaid := adopted && s.controlPlane.Spec.DeletionPolicy == ""
-	err = r.change(ctx, s, func(next *operation.State) {
+	id, adopted := s.ControlPlane.Spec.ClusterID, s.adopts()
+	unsaid := adopted && s.ControlPlane.Spec.DeletionPolicy == ""
+	err = s.Change(ctx, func(next *operation.State) {
 		if adopted {
 			*next = s.forgetCluster()
 		}
-		next.Record.UID, next.Record.ClusterID, next.Record.TakenOver = s.controlPlane.UID, id, next.Record.TakenOver || adopted
+		next.Record.UID, next.Record.ClusterID, next.Record.TakenOver = s.ControlPlane.UID, id, next.Record.TakenOver || adopted
 		if unsaid {
-			s.controlPlane.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
+			s.ControlPlane.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
 		}
 	})
 	if err != nil {
 		return outcome.Fail(err)
 	}
 	if adopted {
-		r.event(s, infrav1.EventPortalClusterAdopted, "Adopt", "Took over portal cluster %s, which this object did not create. "+
-			"When this object is deleted, deletionPolicy %s applies", id, s.deletionPolicy())
+		s.Event(infrav1.EventPortalClusterAdopted, "Adopt", "Took over portal cluster %s, which this object did not create. "+
+			"When this object is deleted, deletionPolicy %s applies", id, s.DeletionPolicy())
 	}
 	return outcome.RetryAfter(0) // after another check for other claims
 }
@@ -109,8 +105,8 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
 // recordPortal records the portal of a cluster that the object owns, when the portal becomes known. loadIdentity refuses an identity
 // that names another portal later.
 func (r *Reconciler) recordPortal(ctx context.Context, s *scope) outcome.Outcome {
-	if s.Record.Portal == "" && s.infrastructure.IsDone() {
-		if err := r.change(ctx, s, func(next *operation.State) { next.Record.Portal = s.identity.Portal.Address() }); err != nil {
+	if s.Record.Portal == "" && s.Infrastructure.IsDone() {
+		if err := s.Change(ctx, func(next *operation.State) { next.Record.Portal = s.Identity.Portal.Address() }); err != nil {
 			return outcome.Fail(err)
 		}
 	}
@@ -121,14 +117,14 @@ func (r *Reconciler) recordPortal(ctx context.Context, s *scope) outcome.Outcome
 // except for an endpoint that the user chose.
 func (s *scope) forgetCluster() operation.State {
 	if !s.endpointChosen() {
-		s.controlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{}
+		s.ControlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{}
 	}
 	return operation.State{Record: operation.Record{Size: operation.SizeUnknown, AbandonedNames: s.Record.AbandonedNames}}
 }
 
 // adopts reports whether the object is about to claim a portal cluster that it did not create.
 func (s *scope) adopts() bool {
-	return s.Record.ClusterID != s.controlPlane.Spec.ClusterID && !s.createdBefore()
+	return s.Record.ClusterID != s.ControlPlane.Spec.ClusterID && !s.createdBefore()
 }
 
 // createdBefore reports whether an earlier version of the provider created the portal cluster. Its records have neither UID nor
@@ -141,11 +137,11 @@ func (r *Reconciler) settleCreation(ctx context.Context, s *scope) outcome.Outco
 	if !s.Op().Is(operation.Create) {
 		return outcome.Outcome{}
 	}
-	if o := r.reconcileExistence(ctx, s); !o.IsDone() {
+	if o := s.Existence(ctx); !o.IsDone() {
 		return o
 	}
-	id, own := s.controlPlane.Spec.ClusterID, false
-	o := r.askKubeconfig(ctx, s, whyMissing, func(config []byte) outcome.Outcome {
+	id, own := s.ControlPlane.Spec.ClusterID, false
+	o := s.AskKubeconfig(ctx, whyMissing, func(config []byte) outcome.Outcome {
 		var err error
 		if own, err = r.shownAt(ctx, s, id, config); cloud.IsRateLimited(err) || cloud.IsUnavailable(err) {
 			return outcome.FromPortalError(err)
@@ -159,26 +155,26 @@ func (r *Reconciler) settleCreation(ctx context.Context, s *scope) outcome.Outco
 		return r.endCreation(ctx, s, operation.Abandoned)
 	}
 	if o = r.endCreation(ctx, s, operation.Succeeded); o.IsDone() {
-		r.event(s, infrav1.EventPortalClusterAdopted, "Adopt", "Portal cluster %s has the name that was generated for this object, so this object "+
-			"created it. When this object is deleted, deletionPolicy %s applies", id, s.deletionPolicy())
+		s.Event(infrav1.EventPortalClusterAdopted, "Adopt", "Portal cluster %s has the name that was generated for this object, so this object "+
+			"created it. When this object is deleted, deletionPolicy %s applies", id, s.DeletionPolicy())
 	}
 	return o
 }
 
 // endCreation ends an unfinished creation. If it succeeded, it made the cluster that spec.clusterID names.
 func (r *Reconciler) endCreation(ctx context.Context, s *scope, result operation.Result) outcome.Outcome {
-	return r.runner(s).Finish(ctx, result, s.controlPlane.Spec.ClusterID)
+	return s.Runner().Finish(ctx, result, s.ControlPlane.Spec.ClusterID)
 }
 
 // leaveToOwner leaves the portal cluster to its owner. If both objects own it, this one gives up its claim.
 func (r *Reconciler) leaveToOwner(ctx context.Context, s *scope, owner *infrav1.PortalControlPlane) outcome.Outcome {
-	id, other := s.controlPlane.Spec.ClusterID, client.ObjectKeyFromObject(owner)
-	if s.owns() {
-		err := r.change(ctx, s, func(next *operation.State) { next.Record.ClusterID = "" })
+	id, other := s.ControlPlane.Spec.ClusterID, client.ObjectKeyFromObject(owner)
+	if s.Owns() {
+		err := s.Change(ctx, func(next *operation.State) { next.Record.ClusterID = "" })
 		if err != nil {
 			return outcome.Fail(err)
 		}
-		r.warn(s, infrav1.EventOwnershipGivenUp, "Adopt", "Gave up portal cluster %s, because PortalControlPlane %s also owns it and is older. "+
+		s.Warn(infrav1.EventOwnershipGivenUp, "Adopt", "Gave up portal cluster %s, because PortalControlPlane %s also owns it and is older. "+
 			"The kubeconfig Secret of this object is not changed", id, other)
 	}
 	return outcome.StallFor(0, infrav1.OwnedByAnotherReason, "portal cluster %s belongs to PortalControlPlane %s. This object changes nothing at the "+
@@ -189,16 +185,16 @@ func (r *Reconciler) leaveToOwner(ctx context.Context, s *scope, owner *infrav1.
 // otherOwner returns the PortalControlPlane that the portal cluster belongs to, or nil if it belongs to this object. It considers
 // the objects of every namespace that the manager sees.
 func (r *Reconciler) otherOwner(ctx context.Context, s *scope) (*infrav1.PortalControlPlane, error) {
-	seen := map[types.UID]bool{s.controlPlane.UID: true}
-	first := s.controlPlane
-	for _, key := range indexPortalCluster(s.controlPlane) {
+	seen := map[types.UID]bool{s.ControlPlane.UID: true}
+	first := s.ControlPlane
+	for _, key := range indexPortalCluster(s.ControlPlane) {
 		all := &infrav1.PortalControlPlaneList{}
 		if err := r.Client.List(ctx, all, client.MatchingFields{portalClusterIndex: key}); err != nil {
-			return nil, fmt.Errorf("list the PortalControlPlanes of portal cluster %s: %w", s.controlPlane.Spec.ClusterID, err)
+			return nil, fmt.Errorf("list the PortalControlPlanes of portal cluster %s: %w", s.ControlPlane.Spec.ClusterID, err)
 		}
 		for i := range all.Items {
 			cached := &all.Items[i]
-			if seen[cached.UID] || s.owns() && !ownsCluster(cached) {
+			if seen[cached.UID] || s.Owns() && !ownsCluster(cached) {
 				continue // an owner does not ask the API server about objects that own nothing
 			}
 			seen[cached.UID] = true
@@ -207,12 +203,12 @@ func (r *Reconciler) otherOwner(ctx context.Context, s *scope) (*infrav1.PortalC
 			if client.IgnoreNotFound(err) != nil {
 				return nil, fmt.Errorf("read PortalControlPlane %s: %w", client.ObjectKeyFromObject(cached), err)
 			}
-			if err == nil && nameSamePortalCluster(s.controlPlane, other, key) && precedes(other, first) && r.samePortal(ctx, s.controlPlane, other) {
+			if err == nil && nameSamePortalCluster(s.ControlPlane, other, key) && precedes(other, first) && r.samePortal(ctx, s.ControlPlane, other) {
 				first = other
 			}
 		}
 	}
-	if first == s.controlPlane {
+	if first == s.ControlPlane {
 		return nil, nil //nolint:nilnil // that there is no other owner is not an error
 	}
 	return first, nil
@@ -237,7 +233,7 @@ func (r *Reconciler) portalOf(ctx context.Context, cp *infrav1.PortalControlPlan
 	if err != nil && !apierrors.IsNotFound(err) {
 		return ""
 	}
-	portalCluster, err := r.portalCluster(ctx, &scope{controlPlane: cp, cluster: cluster})
+	portalCluster, err := pass.PortalClusterOf(ctx, r.Client, cluster, cp)
 	if err != nil || portalCluster == nil {
 		return ""
 	}
@@ -247,27 +243,19 @@ func (r *Reconciler) portalOf(ctx context.Context, cp *infrav1.PortalControlPlan
 // unclaimed reports whether the object has not claimed a portal cluster that is probably its own. It is a copy of the owner, or a
 // person has set the id of the cluster that its lost creation made.
 func (s *scope) unclaimed() bool {
-	copied := s.Record.UID != "" && s.Record.UID != s.controlPlane.UID && !s.adopts()
-	return !s.owns() && (copied || s.Op().Is(operation.Create))
+	copied := s.Record.UID != "" && s.Record.UID != s.ControlPlane.UID && !s.adopts()
+	return !s.Owns() && (copied || s.Op().Is(operation.Create))
 }
 
 // mayDelete reports whether the object may ask the portal to delete its cluster: it owns the cluster, or created it under an
 // earlier version of the provider, or a person has confirmed the deletion of a cluster without owner.
 func (r *Reconciler) mayDelete(ctx context.Context, s *scope) (bool, error) {
-	if s.controlPlane.Spec.ClusterID == "" {
+	if s.ControlPlane.Spec.ClusterID == "" {
 		return true, nil // the creation under way has to end first
 	}
-	if !s.owns() && !s.createdBefore() && !s.deletionConfirmed() {
+	if !s.Owns() && !s.createdBefore() && !s.deletionConfirmed() {
 		return false, nil
 	}
 	owner, err := r.otherOwner(ctx, s)
 	return owner == nil, err
-}
-
-// deletionPolicy returns what happens to the portal cluster when the object is deleted.
-func (s *scope) deletionPolicy() infrav1.DeletionPolicy {
-	if s.Record.TakenOver {
-		return cmp.Or(s.controlPlane.Spec.DeletionPolicy, infrav1.DeletionPolicyRetain)
-	}
-	return cmp.Or(s.controlPlane.Spec.DeletionPolicy, infrav1.DeletionPolicyDelete)
 }

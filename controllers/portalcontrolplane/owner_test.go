@@ -26,7 +26,7 @@ func TestClone(t *testing.T) {
 	creating := func(e *estate, key client.ObjectKey) {
 		for range 3 { // until the portal has accepted the creation
 			s := e.scope(key)
-			if err := e.manager.change(e.Context(), s, s.firstWrite()); err != nil {
+			if err := s.Change(e.Context(), s.firstWrite()); err != nil {
 				e.Fatal(err)
 			}
 			e.manager.reconcileCluster(e.Context(), s)
@@ -90,7 +90,7 @@ func TestHandOver(t *testing.T) {
 		e.change(owner, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
 		e.delete(owner)
 		e.events()
-		if o := e.passes(heir)[heir]; !o.IsDone() || !e.scope(heir).owns() || e.get(heir).Spec.DeletionPolicy != infrav1.DeletionPolicyRetain {
+		if o := e.passes(heir)[heir]; !o.IsDone() || !e.scope(heir).Owns() || e.get(heir).Spec.DeletionPolicy != infrav1.DeletionPolicyRetain {
 			t.Errorf("%+v, %+v", o, e.get(heir).Spec)
 		}
 		if got := e.events(); len(got) != 1 || !strings.Contains(got[0], infrav1.EventPortalClusterAdopted) || !strings.Contains(got[0], "Retain") {
@@ -186,7 +186,7 @@ func TestBothOwn(t *testing.T) {
 		}
 		older, younger := e.add("a", "older", own), e.add("b", "younger", own)
 		last := e.passes(younger, older)
-		if !last[older].IsDone() || last[younger].Reason != infrav1.OwnedByAnotherReason || !e.scope(older).owns() || e.scope(younger).owns() {
+		if !last[older].IsDone() || last[younger].Reason != infrav1.OwnedByAnotherReason || !e.scope(older).Owns() || e.scope(younger).Owns() {
 			t.Errorf("%+v", last)
 		}
 		if got := e.events(); len(got) != 1 || !strings.Contains(got[0], infrav1.EventOwnershipGivenUp) || !strings.Contains(got[0], "a/older") {

@@ -51,7 +51,7 @@ func (s *scope) poolView() *claims.Pool {
 		return nil
 	}
 	mp := &p.machinePool
-	deleting := !mp.DeletionTimestamp.IsZero() && !portalmachinepool.Stale(mp, p.infra, s.cluster)
+	deleting := !mp.DeletionTimestamp.IsZero() && !portalmachinepool.Stale(mp, p.infra, s.Cluster)
 	if p.infra == nil && !deleting {
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
 // aPool has three replicas, a drain timeout of a minute, and lists Node n1.
@@ -59,7 +60,7 @@ func TestPoolView(t *testing.T) {
 		}, &claims.Pool{Replicas: 3, List: []string{"portal://c/n1"}, Others: []string{"portal://c/control"}}},
 	}
 	for title, test := range tests {
-		s := &scope{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "now"}}, otherIDs: []string{"portal://c/control"}}
+		s := &scope{Pass: pass.Pass{Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "now"}}}, otherIDs: []string{"portal://c/control"}}
 		s.desired.pool = aPool()
 		test.change(s.desired.pool)
 		if diff := cmp.Diff(test.want, s.poolView()); diff != "" {
@@ -87,7 +88,7 @@ func TestMismatchedPool(t *testing.T) {
 		"the same":   {&infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}, ""},
 		"other ones": {&infrav1.WorkerParameters{ServiceOfferingID: "large", SSHKeyPair: "ops"}, "infra"},
 	} {
-		s := &scope{State: operation.State{Record: operation.Record{Workers: test.workers}}}
+		s := &scope{Pass: pass.Pass{State: operation.State{Record: operation.Record{Workers: test.workers}}}}
 		s.desired.pool = aPool()
 		if got := s.mismatchedPool(); got != test.want {
 			t.Errorf("%s: %q, want %q", title, got, test.want)

@@ -138,5 +138,5 @@ func (s *scope) portalSetsIDs(p *pool) bool {
 	for _, n := range s.nodes {
 		ids = append(ids, n.Spec.ProviderID)
 	}
-	return slices.ContainsFunc(ids, func(id string) bool { return id != "" && !claims.SetByProvider(s.controlPlane.Spec.ClusterID, id) })
+	return slices.ContainsFunc(ids, func(id string) bool { return id != "" && !claims.SetByProvider(s.ControlPlane.Spec.ClusterID, id) })
 }

@@ -64,7 +64,7 @@ func (s *scope) readWorkers(ctx context.Context, workload lister) error {
 		return err
 	}
 	selector := labels.Everything()
-	if chosen := s.controlPlane.Spec.WorkerNodeSelector; chosen != nil {
+	if chosen := s.ControlPlane.Spec.WorkerNodeSelector; chosen != nil {
 		if selector, err = metav1.LabelSelectorAsSelector(chosen); err != nil {
 			selector = labels.Nothing() // recognized reports the mistake
 		}
@@ -104,10 +104,10 @@ func (r *Reconciler) planRecognized(ctx context.Context, s *scope) outcome.Outco
 // order, but a protected Cluster stays, and no user has asked for fewer workers.
 func (r *Reconciler) namespaceStays(ctx context.Context, s *scope) outcome.Outcome {
 	namespace := &corev1.Namespace{}
-	err := r.Live.Get(ctx, client.ObjectKey{Name: s.cluster.Namespace}, namespace)
+	err := r.Live.Get(ctx, client.ObjectKey{Name: s.Cluster.Namespace}, namespace)
 	switch {
 	case client.IgnoreNotFound(err) != nil:
-		return outcome.Fail(fmt.Errorf("read Namespace %s: %w", s.cluster.Namespace, err))
+		return outcome.Fail(fmt.Errorf("read Namespace %s: %w", s.Cluster.Namespace, err))
 	case namespace.DeletionTimestamp.IsZero():
 		return outcome.Outcome{}
 	}
@@ -120,7 +120,7 @@ func (s *scope) recognized() outcome.Outcome {
 	hold := func(format string, args ...any) outcome.Outcome {
 		return outcome.StallFor(0, infrav1.WorkersUnrecognizedReason, format, args...)
 	}
-	if selector := s.controlPlane.Spec.WorkerNodeSelector; selector != nil {
+	if selector := s.ControlPlane.Spec.WorkerNodeSelector; selector != nil {
 		if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
 			return hold("spec.workerNodeSelector is not a valid label selector: %v. Correct it", err)
 		}
@@ -131,7 +131,7 @@ func (s *scope) recognized() outcome.Outcome {
 	}
 	// The number of worker Nodes is only known right after the creation. Later a person may have added some.
 	fresh := s.Last.Is(operation.Create) && s.controlNodes == 0 && !s.bound
-	control := int(ptr.Deref(s.controlPlane.Spec.Replicas, 1))
+	control := int(ptr.Deref(s.ControlPlane.Spec.Replicas, 1))
 	if fresh && s.unmarked > s.Record.Size && s.unmarked <= s.Record.Size+control {
 		return hold("%d Nodes exist and %d are workers, and none is marked as a control node. Set spec.workerNodeSelector to a selector of the "+
 			"workers' labels, or put the label or the taint %s on the control nodes", s.unmarked, s.Record.Size, controlMarks[0])

@@ -13,6 +13,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
 // TestReadWorkers checks that workers are recognized by label, by taint, and by the selector.
@@ -42,8 +43,8 @@ func TestReadWorkers(t *testing.T) {
 			if test.change != nil {
 				test.change(n)
 			}
-			s := &scope{controlPlane: &infrav1.PortalControlPlane{}}
-			s.controlPlane.Spec.WorkerNodeSelector = test.selector
+			s := &scope{Pass: pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}}}
+			s.ControlPlane.Spec.WorkerNodeSelector = test.selector
 			if err := s.readWorkers(t.Context(), fake.NewClientBuilder().WithObjects(n).Build()); err != nil {
 				t.Fatal(err)
 			}
@@ -96,10 +97,12 @@ func TestRecognized(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			s := &scope{
-				controlPlane: &infrav1.PortalControlPlane{}, State: operation.State{Record: operation.Record{Size: 2}},
-				unmarked: test.unmarked, controlNodes: test.marked, bound: test.bound,
+				Pass:         pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}, State: operation.State{Record: operation.Record{Size: 2}}},
+				unmarked:     test.unmarked,
+				controlNodes: test.marked,
+				bound:        test.bound,
 			}
-			s.controlPlane.Spec.Replicas, s.controlPlane.Spec.WorkerNodeSelector = ptr.To[int32](3), test.selector
+			s.ControlPlane.Spec.Replicas, s.ControlPlane.Spec.WorkerNodeSelector = ptr.To[int32](3), test.selector
 			s.nodes = make([]corev1.Node, test.selected)
 			if test.last != "" {
 				s.Last = operation.New(test.last, "x")

@@ -5,7 +5,6 @@ package portalcontrolplane
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/cluster-api/util"
@@ -20,6 +19,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 )
 
@@ -78,7 +78,7 @@ func (r *Reconciler) steps() []step {
 
 // Reconcile takes one portal cluster a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
-	ctx = cloud.WithFlow(ctx, req.String()) // as in scope.flow
+	ctx = cloud.WithFlow(ctx, req.String()) // as in Pass.Runner
 	controlPlane := &infrav1.PortalControlPlane{}
 	if err := r.Client.Get(ctx, req.NamespacedName, controlPlane); err != nil {
 		r.Workloads.Drop(req.NamespacedName)
@@ -118,17 +118,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 }
 
 func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result, error) {
-	if s.cluster == nil {
+	if s.Cluster == nil {
 		return ctrl.Result{}, nil // core sets the owner, which wakes the object
 	}
 	if err := r.ensureOwned(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
 	var err error
-	if s.members, err = readMembers(ctx, r.Client, s.cluster); err != nil {
+	if s.members, err = readMembers(ctx, r.Client, s.Cluster); err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.correctMembers(ctx, s.cluster, s.members); err != nil {
+	if err := r.correctMembers(ctx, s.Cluster, s.members); err != nil {
 		return ctrl.Result{}, err
 	}
 	var all []outcome.Outcome
@@ -148,18 +148,14 @@ func (r *Reconciler) writer() operation.Writer {
 	return operation.Writer{Client: r.Client, Live: r.Live, Wrote: r.wrote}
 }
 
+func (r *Reconciler) tools(s *scope) pass.Tools {
+	return pass.Tools{Writer: r.writer(), Recorder: r.Recorder, Backoff: &r.memory(s).backoff}
+}
+
 // wrote makes the next pass wait until the cache shows our own write.
 func (r *Reconciler) wrote(obj client.Object) {
 	if _, ours := obj.(*infrav1.PortalControlPlane); ours && r.controller != nil {
 		r.controller.DeferNextReconcileUntilCacheUpToDate(obj,
 			capicontroller.StructuredObject(infrav1.GroupVersion, "PortalControlPlane"), obj.GetResourceVersion())
 	}
-}
-
-func (r *Reconciler) event(s *scope, reason, action, format string, args ...any) {
-	r.Recorder.Eventf(s.controlPlane, nil, corev1.EventTypeNormal, reason, action, format, args...)
-}
-
-func (r *Reconciler) warn(s *scope, reason, action, format string, args ...any) {
-	r.Recorder.Eventf(s.controlPlane, nil, corev1.EventTypeWarning, reason, action, format, args...)
 }

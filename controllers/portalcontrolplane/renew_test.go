@@ -34,7 +34,7 @@ func (f *fixture) connect() *scope {
 			f.Fatal(o.Err)
 		}
 	}
-	before := s.controlPlane.Status.DeepCopy()
+	before := s.ControlPlane.Status.DeepCopy()
 	if err := f.manager.patchStatus(f.Context(), s, before); err != nil {
 		f.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
 // lose makes the portal carry out the next creation, with an answer that is lost or a job that it does not know.
@@ -85,7 +86,7 @@ func TestResolvedCreation(t *testing.T) {
 				}
 				e.events()
 				e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = id })
-				if o := e.passes(key)[key]; !o.IsDone() || !e.scope(key).owns() {
+				if o := e.passes(key)[key]; !o.IsDone() || !e.scope(key).Owns() {
 					t.Fatalf("%+v, %+v", o, e.record(key))
 				}
 				if got := strings.Join(e.events(), "\n"); !strings.Contains(got, test.event) || !strings.Contains(got, "deletionPolicy "+string(test.want)+" applies") {
@@ -123,7 +124,7 @@ func TestResolvedTooEarly(t *testing.T) {
 				}
 				e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = id })
 				o := e.passes(key)[key]
-				if o.Reason != want || e.scope(key).owns() {
+				if o.Reason != want || e.scope(key).Owns() {
 					t.Fatalf("%+v, %+v", o, e.record(key))
 				}
 				e.change(key, func(cp *infrav1.PortalControlPlane) {
@@ -131,7 +132,7 @@ func TestResolvedTooEarly(t *testing.T) {
 					cp.Spec.ClusterID = e.portal.Clusters()[0].ID
 				})
 				time.Sleep(10 * time.Minute)
-				if o := e.passes(key)[key]; !o.IsDone() || e.scope(key).deletionPolicy() != infrav1.DeletionPolicyDelete {
+				if o := e.passes(key)[key]; !o.IsDone() || e.scope(key).DeletionPolicy() != infrav1.DeletionPolicyDelete {
 					t.Errorf("%+v, %+v", o, e.record(key))
 				}
 			})
@@ -209,7 +210,7 @@ func TestWhatShowsTheName(t *testing.T) {
 			if test.elsewhere {
 				op.Portal = "elsewhere.example:443"
 			}
-			s := &scope{controlPlane: &infrav1.PortalControlPlane{}, State: operation.State{Last: op}, identity: identity.Identity{Portal: portal}}
+			s := &scope{Pass: pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}, State: operation.State{Last: op}, Identity: identity.Identity{Portal: portal}}}
 			if test.generated {
 				s.Record.Name = name
 			}

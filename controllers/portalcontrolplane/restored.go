@@ -23,12 +23,12 @@ import (
 // name for its portal cluster. An object with a trace of an earlier life gets neither: it was cloned, moved or restored, or its
 // annotations were replaced, which left its status as it was.
 func (s *scope) firstWrite() func(*operation.State) {
-	_, recorded := s.controlPlane.Annotations[infrav1.RecordAnnotation]
-	elsewhere := recorded || s.Last != nil || conditions.Has(s.controlPlane, infrav1.ProvisionedCondition) ||
-		isGenerated(s.controlPlane.Name, s.controlPlane.Spec.ClusterName)
+	_, recorded := s.ControlPlane.Annotations[infrav1.RecordAnnotation]
+	elsewhere := recorded || s.Last != nil || conditions.Has(s.ControlPlane, infrav1.ProvisionedCondition) ||
+		isGenerated(s.ControlPlane.Name, s.ControlPlane.Spec.ClusterName)
 	return func(next *operation.State) {
-		controllerutil.AddFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer)
-		if !elsewhere && s.controlPlane.Spec.ClusterID == "" {
+		controllerutil.AddFinalizer(s.ControlPlane, infrav1.ControlPlaneFinalizer)
+		if !elsewhere && s.ControlPlane.Spec.ClusterID == "" {
 			s.initializeNew(next)
 		}
 	}
@@ -36,22 +36,22 @@ func (s *scope) firstWrite() func(*operation.State) {
 
 // initializeNew records that the object never had a portal cluster, and generates a name for one if the user chose none.
 func (s *scope) initializeNew(next *operation.State) {
-	next.Record.UID = s.controlPlane.UID
-	if s.controlPlane.Spec.ClusterName == "" {
+	next.Record.UID = s.ControlPlane.UID
+	if s.ControlPlane.Spec.ClusterName == "" {
 		s.nameCluster(next)
 	}
 }
 
 // nameCluster generates a name for the portal cluster.
 func (s *scope) nameCluster(next *operation.State) {
-	next.Record.Name = generateName(s.controlPlane.Name)
-	s.controlPlane.Spec.ClusterName = next.Record.Name
+	next.Record.Name = generateName(s.ControlPlane.Name)
+	s.ControlPlane.Spec.ClusterName = next.Record.Name
 }
 
 // holdRestored holds an object with an earlier life until a person decides: its portal cluster may exist under an id that the object does
 // not know. It is done when a portal cluster may be created.
 func (r *Reconciler) holdRestored(ctx context.Context, s *scope) outcome.Outcome {
-	cp := s.controlPlane
+	cp := s.ControlPlane
 	switch {
 	case s.Record.UID == cp.UID:
 		return outcome.Outcome{}
@@ -61,7 +61,7 @@ func (r *Reconciler) holdRestored(ctx context.Context, s *scope) outcome.Outcome
 			"unless spec.deletionPolicy is Delete. If the cluster does not exist, allow its creation: %s",
 			possibleNames(cp.Name, cp.Spec.ClusterName), operation.Command(cp, infrav1.DecisionRetry, string(cp.UID)))
 	}
-	if err := r.change(ctx, s, func(next *operation.State) {
+	if err := s.Change(ctx, func(next *operation.State) {
 		delete(cp.Annotations, infrav1.DecisionAnnotation)
 		s.initializeNew(next)
 	}); err != nil {
@@ -85,14 +85,14 @@ func possibleNames(base, name string) string {
 // shownAt reports whether the portal shows the generated name at the id: in the kubeconfig, in the lookup by name, or in the record
 // of an instance. Then the creation made that cluster. A name that is not shown proves nothing: the specification defines none of them.
 func (r *Reconciler) shownAt(ctx context.Context, s *scope, id string, kubeconfig []byte) (bool, error) {
-	portal, name := s.identity.Portal, s.Op().Target
+	portal, name := s.Identity.Portal, s.Op().Target
 	switch {
 	case !s.Record.Generated(name), s.Op().Portal != "" && s.Op().Portal != portal.Address():
 		return false, nil
 	case bytes.Contains(kubeconfig, []byte(name)):
 		return true, nil
 	}
-	if found, err := r.runner(s).Find(ctx); found == id || err != nil && !cloud.IsUnsupported(err) {
+	if found, err := s.Runner().Find(ctx); found == id || err != nil && !cloud.IsUnsupported(err) {
 		return found == id, err
 	}
 	all, err := portal.Instances(ctx)

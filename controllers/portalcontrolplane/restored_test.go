@@ -32,7 +32,7 @@ func (e *estate) forget(key client.ObjectKey) {
 func (e *estate) sawFirst(key client.ObjectKey) *infrav1.PortalControlPlane {
 	e.Helper()
 	s := e.scope(key)
-	if err := e.manager.change(e.Context(), s, s.firstWrite()); err != nil {
+	if err := s.Change(e.Context(), s.firstWrite()); err != nil {
 		e.Fatal(err)
 	}
 	return e.get(key)
@@ -96,7 +96,7 @@ func TestOldBackup(t *testing.T) {
 						t.Fatalf("%+v", o)
 					}
 					e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = e.portal.Clusters()[0].ID })
-					if o = e.passes(key)[key]; !o.IsDone() || !e.scope(key).owns() || e.scope(key).deletionPolicy() != infrav1.DeletionPolicyRetain {
+					if o = e.passes(key)[key]; !o.IsDone() || !e.scope(key).Owns() || e.scope(key).DeletionPolicy() != infrav1.DeletionPolicyRetain {
 						t.Errorf("with spec.clusterID: %+v", o)
 					}
 				})
@@ -124,10 +124,10 @@ func TestRestoredWithoutCluster(t *testing.T) {
 		})
 		o = e.passes(key)[key]
 		s := e.scope(key)
-		if !o.IsDone() || e.asked("POST") != 1 || !s.owns() || s.controlPlane.Spec.ClusterName != backup.Spec.ClusterName || s.deletionPolicy() != infrav1.DeletionPolicyDelete {
-			t.Errorf("%+v, %d creations, %+v", o, e.asked("POST"), s.controlPlane.Spec)
+		if !o.IsDone() || e.asked("POST") != 1 || !s.Owns() || s.ControlPlane.Spec.ClusterName != backup.Spec.ClusterName || s.DeletionPolicy() != infrav1.DeletionPolicyDelete {
+			t.Errorf("%+v, %d creations, %+v", o, e.asked("POST"), s.ControlPlane.Spec)
 		}
-		if _, left := s.controlPlane.Annotations[infrav1.DecisionAnnotation]; left {
+		if _, left := s.ControlPlane.Annotations[infrav1.DecisionAnnotation]; left {
 			t.Error("the permission was not used up")
 		}
 	})
@@ -150,7 +150,7 @@ func TestRestoredDuringCreation(t *testing.T) {
 		e := newEstate(t, false)
 		key := e.restoreDuringCreation()
 		o := e.passes(key)[key]
-		if s := e.scope(key); !o.IsDone() || !s.owns() || e.asked("POST") != 1 || s.deletionPolicy() != infrav1.DeletionPolicyDelete {
+		if s := e.scope(key); !o.IsDone() || !s.Owns() || e.asked("POST") != 1 || s.DeletionPolicy() != infrav1.DeletionPolicyDelete {
 			t.Errorf("%+v, %d creations, %+v", o, e.asked("POST"), s.Record)
 		}
 	})
@@ -182,7 +182,7 @@ func TestReplaced(t *testing.T) {
 		o := e.manager.reconcileCluster(t.Context(), s)
 		s.outcomes[infrav1.ProvisionedCondition], s.Record = o, operation.Record{}
 		s.updateStatus()
-		if err := e.store.Status().Update(t.Context(), s.controlPlane); err != nil {
+		if err := e.store.Status().Update(t.Context(), s.ControlPlane); err != nil {
 			t.Fatal(err)
 		}
 		e.change(key, func(cp *infrav1.PortalControlPlane) {

@@ -29,11 +29,11 @@ import (
 // controller undoes anything later.
 func TestRetainInAScaleDown(t *testing.T) {
 	cluster := func(f *fixture, s *scope) {
-		s.cluster.DeletionTimestamp = ptr.To(metav1.Now())
+		s.Cluster.DeletionTimestamp = ptr.To(metav1.Now())
 		f.manager.reconcileWorkers(f.Context(), s)
 	}
 	controlPlane := func(f *fixture, s *scope) {
-		s.controlPlane.DeletionTimestamp = ptr.To(metav1.Now())
+		s.ControlPlane.DeletionTimestamp = ptr.To(metav1.Now())
 		if _, err := f.manager.reconcileDelete(f.Context(), s); err != nil {
 			f.Error(err)
 		}
@@ -47,7 +47,7 @@ func TestRetainInAScaleDown(t *testing.T) {
 		"the Cluster":                       {cluster, infrav1.DeletionPolicyRetain, nil, true},
 		"the control plane":                 {controlPlane, infrav1.DeletionPolicyRetain, nil, true},
 		"the portal cluster is deleted":     {cluster, infrav1.DeletionPolicyDelete, nil, false},
-		"the portal cluster is not its own": {controlPlane, infrav1.DeletionPolicyRetain, func(_ *fixture, s *scope) { s.controlPlane.UID = "another" }, false},
+		"the portal cluster is not its own": {controlPlane, infrav1.DeletionPolicyRetain, func(_ *fixture, s *scope) { s.ControlPlane.UID = "another" }, false},
 		"the portal removes nodes":          {cluster, infrav1.DeletionPolicyRetain, func(_ *fixture, s *scope) { s.Last = operation.New(operation.Scale, "2"); s.Last.From = 4 }, false},
 		"the API server cannot be reached":  {controlPlane, infrav1.DeletionPolicyRetain, disconnected, false},
 		"the API server accepts no change":  {controlPlane, infrav1.DeletionPolicyRetain, refusing, false},
@@ -78,7 +78,7 @@ func TestRetainInAScaleDown(t *testing.T) {
 						t.Errorf("node %d: annotations %v", i, annotationsOf(n))
 					}
 				}
-				if got := f.controlPlane().Finalizers; test.policy == infrav1.DeletionPolicyRetain && s.cluster.DeletionTimestamp.IsZero() && len(got) > 0 {
+				if got := f.controlPlane().Finalizers; test.policy == infrav1.DeletionPolicyRetain && s.Cluster.DeletionTimestamp.IsZero() && len(got) > 0 {
 					t.Errorf("the deletion is held: %v", got)
 				}
 			})

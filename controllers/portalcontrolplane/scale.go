@@ -25,8 +25,8 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 	if from < 0 {
 		from = len(s.plan.Present)
 	}
-	if !s.infrastructure.IsDone() {
-		return s.infrastructure
+	if !s.Infrastructure.IsDone() {
+		return s.Infrastructure
 	}
 	if o := s.manageable(to); !o.IsDone() {
 		return o
@@ -36,9 +36,9 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 	if s.Op().Lost() {
 		op.Before = s.Op().Before // some may be gone by now
 	}
-	o, err := r.start(ctx, s, op, func(ctx context.Context) (cloud.Job, error) {
+	o, err := s.Start(ctx, op, func(ctx context.Context) (cloud.Job, error) {
 		// Here the replicas of MachineDeployments become a request to the portal.
-		return s.identity.Portal.ScaleCluster(ctx, s.controlPlane.Spec.ClusterID, to)
+		return s.Identity.Portal.ScaleCluster(ctx, s.ControlPlane.Spec.ClusterID, to)
 	})
 	if refusal := (*cloud.Error)(nil); cloud.IsUnavailable(err) && errors.As(err, &refusal) && refusal.Status == http.StatusServiceUnavailable {
 		if err := r.recordUncertainSize(ctx, s, max(from, to)); err != nil {
@@ -56,7 +56,7 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 
 // scaleReached ends a lost scale when the Nodes show its result.
 func (r *Reconciler) scaleReached(ctx context.Context, s *scope) outcome.Outcome {
-	if o := r.runner(s).Finish(ctx, operation.Succeeded, ""); !o.IsDone() {
+	if o := s.Runner().Finish(ctx, operation.Succeeded, ""); !o.IsDone() {
 		return o
 	}
 	return outcome.RetryAfter(0)
@@ -94,7 +94,7 @@ func (r *Reconciler) reconcileDrift(ctx context.Context, s *scope) (outcome.Outc
 
 // recordUncertainSize records that the portal runs at most this number of workers.
 func (r *Reconciler) recordUncertainSize(ctx context.Context, s *scope, most int) error {
-	return r.change(ctx, s, func(next *operation.State) {
+	return s.Change(ctx, func(next *operation.State) {
 		next.Record.Size, next.Record.SizeUncertain = most, true
 	})
 }

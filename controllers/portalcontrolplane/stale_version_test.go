@@ -48,7 +48,7 @@ func TestUpgradeIsSentOnce(t *testing.T) {
 				for start := time.Now(); time.Since(start) < 5*time.Minute; time.Sleep(every) {
 					s = f.pass()
 				}
-				if !conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) || s.Record.Version != after || !f.allRun(after) {
+				if !conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) || s.Record.Version != after || !f.allRun(after) {
 					t.Errorf("not upgraded: %+v", s.outcomes[infrav1.VersionUpToDateCondition])
 				}
 				if answers := f.answers("upgrade"); len(answers) != 1 {

@@ -18,23 +18,23 @@ import (
 
 // patchStatus writes what the pass found, if it changed.
 func (r *Reconciler) patchStatus(ctx context.Context, s *scope, before *infrav1.PortalControlPlaneStatus) error {
-	s.controlPlane.Status = *before.DeepCopy()
+	s.ControlPlane.Status = *before.DeepCopy()
 	s.updateStatus()
-	err := outcome.PatchStatus(ctx, r.Client, s.controlPlane, &s.controlPlane.Status, *before)
-	r.wrote(s.controlPlane)
+	err := outcome.PatchStatus(ctx, r.Client, s.ControlPlane, &s.ControlPlane.Status, *before)
+	r.wrote(s.ControlPlane)
 	if err == nil {
-		outcome.WarnStalled(r.Recorder, s.controlPlane, before.Conditions, s.outcomes)
+		outcome.WarnStalled(r.Recorder, s.ControlPlane, before.Conditions, s.outcomes)
 	}
 	return err
 }
 
 // updateStatus turns what the pass found into status. It is the only place that does.
 func (s *scope) updateStatus() {
-	status := &s.controlPlane.Status
-	outcome.ReportNotPaused(s.controlPlane)
+	status := &s.ControlPlane.Status
+	outcome.ReportNotPaused(s.ControlPlane)
 	status.ExternalManagedControlPlane = ptr.To(true) // from the first patch on, otherwise core would skip drain and hooks
 	s.updateConditions()
-	status.ObservedGeneration = outcome.ObservedGeneration(s.controlPlane, infrav1.ReadyCondition)
+	status.ObservedGeneration = outcome.ObservedGeneration(s.ControlPlane, infrav1.ReadyCondition)
 }
 
 func (s *scope) updateConditions() {
@@ -47,14 +47,17 @@ func (s *scope) updateConditions() {
 		s.reportOperation()
 		return
 	}
-	outcome.Set(s.controlPlane, clusterv1.DeletingCondition, metav1.ConditionFalse, outcome.Outcome{Reason: clusterv1.NotDeletingReason})
-	if s.cluster == nil {
+	outcome.Set(s.ControlPlane, clusterv1.DeletingCondition, metav1.ConditionFalse, outcome.Outcome{Reason: clusterv1.NotDeletingReason})
+	if s.Cluster == nil {
 		s.reportUnusable(outcome.WaitFor(0, infrav1.WaitingForObjectReason, "no Cluster owns this object. Name it in spec.controlPlaneRef of a Cluster"))
 		return
 	}
+	if !s.Gone.IsDone() { // a later step noticed it
+		s.outcomes[infrav1.ProvisionedCondition] = s.Gone
+	}
 	for condition, o := range s.outcomes {
 		if condition != infrav1.OperationInProgressCondition {
-			outcome.Report(s.controlPlane, condition, o)
+			outcome.Report(s.ControlPlane, condition, o)
 		}
 	}
 	s.reportOperation()
@@ -62,13 +65,13 @@ func (s *scope) updateConditions() {
 	s.reportAvailable()
 	s.reportReady()
 	s.reportTopology()
-	s.controlPlane.Status.RemovalOrder = s.expectedOrder()
+	s.ControlPlane.Status.RemovalOrder = s.expectedOrder()
 }
 
 // reportUnreadable reports why nothing is done, not even a deletion.
 func (s *scope) reportUnreadable() {
 	o := outcome.StallFor(0, infrav1.AnnotationUnreadableReason, "%v", s.unreadable)
-	if !s.controlPlane.DeletionTimestamp.IsZero() {
+	if !s.ControlPlane.DeletionTimestamp.IsZero() {
 		s.outcomes[clusterv1.DeletingCondition] = o
 		s.reportDeleting(o)
 		return
@@ -79,8 +82,8 @@ func (s *scope) reportUnreadable() {
 
 // reportUnusable reports the problem that keeps a pass from doing anything else.
 func (s *scope) reportUnusable(o outcome.Outcome) {
-	outcome.Report(s.controlPlane, infrav1.AvailableCondition, o)
-	outcome.Report(s.controlPlane, infrav1.ReadyCondition, o)
+	outcome.Report(s.ControlPlane, infrav1.AvailableCondition, o)
+	outcome.Report(s.ControlPlane, infrav1.ReadyCondition, o)
 }
 
 func (s *scope) reportDeleting(o outcome.Outcome) {
@@ -88,7 +91,7 @@ func (s *scope) reportDeleting(o outcome.Outcome) {
 		return
 	}
 	o.Reason = cmp.Or(o.Reason, infrav1.DeletingReason) // an unexpected error has none
-	outcome.Set(s.controlPlane, clusterv1.DeletingCondition, metav1.ConditionTrue, o)
+	outcome.Set(s.ControlPlane, clusterv1.DeletingCondition, metav1.ConditionTrue, o)
 	s.reportUnusable(outcome.WaitFor(0, infrav1.DeletingReason, "%s", o.Message))
 }
 
@@ -103,16 +106,16 @@ func (s *scope) reportOperation() {
 			o = outcome.Outcome{Reason: polled.Reason, Message: polled.Message}
 		}
 	}
-	outcome.Set(s.controlPlane, infrav1.OperationInProgressCondition, running, o)
+	outcome.Set(s.ControlPlane, infrav1.OperationInProgressCondition, running, o)
 	for _, c := range []struct{ condition, when, otherwise string }{
 		{clusterv1.RollingOutCondition, infrav1.UpgradingReason, clusterv1.NotRollingOutReason},
 		{clusterv1.ScalingUpCondition, infrav1.ScalingUpReason, clusterv1.NotScalingUpReason},
 		{clusterv1.ScalingDownCondition, infrav1.ScalingDownReason, clusterv1.NotScalingDownReason},
 	} {
 		if reason == c.when {
-			outcome.Set(s.controlPlane, c.condition, metav1.ConditionTrue, o)
+			outcome.Set(s.ControlPlane, c.condition, metav1.ConditionTrue, o)
 		} else {
-			outcome.Set(s.controlPlane, c.condition, metav1.ConditionFalse, outcome.Outcome{Reason: c.otherwise})
+			outcome.Set(s.ControlPlane, c.condition, metav1.ConditionFalse, outcome.Outcome{Reason: c.otherwise})
 		}
 	}
 }
@@ -144,58 +147,58 @@ func operationReason(op *operation.Operation) string {
 
 // reportAvailable sets Available from the first condition that keeps the API server from being used.
 func (s *scope) reportAvailable() {
-	outcome.Summarize(s.controlPlane, infrav1.AvailableCondition,
+	outcome.Summarize(s.ControlPlane, infrav1.AvailableCondition,
 		infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition, infrav1.ConnectedCondition)
 	// clusterctl describe shows this condition next to the wanted version, which looks as if that version were running.
-	version := conditions.Get(s.controlPlane, infrav1.VersionUpToDateCondition)
-	if conditions.IsTrue(s.controlPlane, infrav1.AvailableCondition) && version != nil && version.Status == metav1.ConditionFalse {
-		outcome.SetMessage(s.controlPlane, infrav1.AvailableCondition, "the cluster runs "+s.controlPlane.Status.Version+". "+version.Message)
+	version := conditions.Get(s.ControlPlane, infrav1.VersionUpToDateCondition)
+	if conditions.IsTrue(s.ControlPlane, infrav1.AvailableCondition) && version != nil && version.Status == metav1.ConditionFalse {
+		outcome.SetMessage(s.ControlPlane, infrav1.AvailableCondition, "the cluster runs "+s.ControlPlane.Status.Version+". "+version.Message)
 	}
 	// Core looks at Machines when the control plane is initialized, but reports on them only if the infrastructure is provisioned
 	// by then.
-	if s.done(infrav1.KubeconfigReadyCondition) && s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() && s.provisioned() {
-		s.controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	if s.done(infrav1.KubeconfigReadyCondition) && s.ControlPlane.Spec.ControlPlaneEndpoint.IsValid() && s.Provisioned() {
+		s.ControlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	}
 }
 
 // reportReady reports whether the portal cluster is as spec and the replicas ask. Its reason is that of the first condition that
 // is not True.
 func (s *scope) reportReady() {
-	outcome.Summarize(s.controlPlane, infrav1.ReadyCondition, infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition,
+	outcome.Summarize(s.ControlPlane, infrav1.ReadyCondition, infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition,
 		infrav1.ConnectedCondition, infrav1.VersionUpToDateCondition, infrav1.WorkersReadyCondition)
 }
 
 // reportTopology reports what would keep the topology controller from upgrading the Cluster.
 func (s *scope) reportTopology() {
-	if !s.cluster.Spec.Topology.IsDefined() {
-		conditions.Delete(s.controlPlane, infrav1.TopologyUpgradableCondition)
+	if !s.Cluster.Spec.Topology.IsDefined() {
+		conditions.Delete(s.ControlPlane, infrav1.TopologyUpgradableCondition)
 		return
 	}
-	o := enoughConcurrency(s.cluster)
+	o := enoughConcurrency(s.Cluster)
 	if o.IsDone() {
 		o = s.upgradable()
 	}
-	outcome.Report(s.controlPlane, infrav1.TopologyUpgradableCondition, o)
+	outcome.Report(s.ControlPlane, infrav1.TopologyUpgradableCondition, o)
 }
 
 // countReplicas fills versions and counters.
 func (s *scope) countReplicas() {
-	status, nodes := &s.controlPlane.Status, s.controlPlane.Spec.Replicas
-	connected := conditions.IsTrue(s.controlPlane, infrav1.ConnectedCondition)
+	status, nodes := &s.ControlPlane.Status, s.ControlPlane.Spec.Replicas
+	connected := conditions.IsTrue(s.ControlPlane, infrav1.ConnectedCondition)
 	count := func(when bool) *int32 {
 		if when {
 			return ptr.To(ptr.Deref(nodes, 0))
 		}
 		return ptr.To[int32](0)
 	}
-	status.Replicas = count(s.controlPlane.Spec.ClusterID != "")
+	status.Replicas = count(s.ControlPlane.Spec.ClusterID != "")
 	status.ReadyReplicas, status.AvailableReplicas = count(connected), count(connected)
 	// Core's MachineSets look at the version every 15 s, so it comes early. Later it is what the API server shows.
-	if s.Record.Version != "" && s.controlPlane.Spec.ClusterID != "" && (status.Version == "" || s.done(infrav1.ConnectedCondition)) {
-		status.Version = equivalent(s.controlPlane.Spec.Version, s.runningVersion())
+	if s.Record.Version != "" && s.ControlPlane.Spec.ClusterID != "" && (status.Version == "" || s.done(infrav1.ConnectedCondition)) {
+		status.Version = equivalent(s.ControlPlane.Spec.Version, s.runningVersion())
 		status.Versions = []clusterv1.StatusVersion{{Version: status.Version, Replicas: ptr.Deref(nodes, 0)}}
 	}
-	status.UpToDateReplicas = count(connected && status.Version == s.controlPlane.Spec.Version)
+	status.UpToDateReplicas = count(connected && status.Version == s.ControlPlane.Spec.Version)
 	if s.done(infrav1.ConnectedCondition) && s.desired.known {
 		unclaimed := s.plan.Free + len(s.plan.Drained) + len(s.plan.DrainingNodes)
 		status.Workers = &infrav1.WorkerCounts{

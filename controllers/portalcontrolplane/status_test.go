@@ -16,16 +16,18 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
 // passed is a scope after a pass over a running cluster, with 3 workers of which one is free.
 func passed(change ...func(*scope)) *scope {
 	s := &scope{
-		controlPlane: &infrav1.PortalControlPlane{}, cluster: &clusterv1.Cluster{}, outcomes: map[string]outcome.Outcome{},
-		State: operation.State{Record: operation.Record{Version: "v1.36.3", Size: 3}}, desired: desired{known: true, sum: 2, objects: 1},
+		Pass:     pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}, Cluster: &clusterv1.Cluster{}, State: operation.State{Record: operation.Record{Version: "v1.36.3", Size: 3}}},
+		outcomes: map[string]outcome.Outcome{},
+		desired:  desired{known: true, sum: 2, objects: 1},
 	}
-	s.controlPlane.Spec.ClusterID, s.controlPlane.Spec.Version, s.controlPlane.Spec.Replicas = "k8s-1", "v1.36.3", ptr.To[int32](3)
-	s.controlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "portal.example", Port: 6443}
+	s.ControlPlane.Spec.ClusterID, s.ControlPlane.Spec.Version, s.ControlPlane.Spec.Replicas = "k8s-1", "v1.36.3", ptr.To[int32](3)
+	s.ControlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "portal.example", Port: 6443}
 	s.plan = claims.Plan{Present: make([]claims.Node, 3), Free: 1}
 	for _, condition := range []string{
 		infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition, infrav1.ConnectedCondition, infrav1.OperationInProgressCondition,
@@ -89,7 +91,7 @@ func TestUpdateStatus(t *testing.T) {
 			passed(func(s *scope) { s.Last = &operation.Operation{Type: operation.Upgrade, Result: operation.Failed} }),
 			want{"OperationInProgress": "False Idle", "RollingOut": "False NotRollingOut"},
 		},
-		"no Cluster": {passed(func(s *scope) { s.cluster = nil }), want{"Available": "False WaitingForObject", "Ready": "False WaitingForObject"}},
+		"no Cluster": {passed(func(s *scope) { s.Cluster = nil }), want{"Available": "False WaitingForObject", "Ready": "False WaitingForObject"}},
 		"deleting":   {passed(ended(clusterv1.DeletingCondition, down)), want{"Deleting": "True ConnectionDown", "Available": "False Deleting", "Ready": "False Deleting"}},
 		"deleting, unforeseen": {
 			passed(ended(clusterv1.DeletingCondition, outcome.Fail(errors.New("secret")))), want{"Deleting": "True Deleting", "Available": "False Deleting"},
@@ -102,19 +104,19 @@ func TestUpdateStatus(t *testing.T) {
 			test.s.updateStatus()
 			for condition, want := range test.want {
 				got := ""
-				if c := conditions.Get(test.s.controlPlane, condition); c != nil {
+				if c := conditions.Get(test.s.ControlPlane, condition); c != nil {
 					got = string(c.Status) + " " + c.Reason
 				}
 				if got != want {
 					t.Errorf("%s is %q, want %q", condition, got, want)
 				}
 			}
-			if !ptr.Deref(test.s.controlPlane.Status.ExternalManagedControlPlane, false) {
+			if !ptr.Deref(test.s.ControlPlane.Status.ExternalManagedControlPlane, false) {
 				t.Error("core would skip drain and hooks")
 			}
-			before := test.s.controlPlane.Status.DeepCopy()
+			before := test.s.ControlPlane.Status.DeepCopy()
 			test.s.updateStatus()
-			if diff := cmp.Diff(*before, test.s.controlPlane.Status); diff != "" {
+			if diff := cmp.Diff(*before, test.s.ControlPlane.Status); diff != "" {
 				t.Errorf("a second pass changes the status: %s", diff)
 			}
 		})
@@ -127,13 +129,13 @@ func TestRefusedUpgradeIsSeen(t *testing.T) {
 	want := "The cluster runs v1.36.3. Set another"
 	for range 2 { // the second pass changes nothing
 		s.updateStatus()
-		if c := conditions.Get(s.controlPlane, infrav1.AvailableCondition); c.Status != metav1.ConditionTrue || c.Message != want {
+		if c := conditions.Get(s.ControlPlane, infrav1.AvailableCondition); c.Status != metav1.ConditionTrue || c.Message != want {
 			t.Errorf("%+v", c)
 		}
 		s.outcomes[infrav1.VersionUpToDateCondition] = outcome.RetryAfter(0)
 	}
 	s.outcomes[infrav1.VersionUpToDateCondition] = outcome.Outcome{}
-	if s.updateStatus(); conditions.Get(s.controlPlane, infrav1.AvailableCondition).Message != "" {
+	if s.updateStatus(); conditions.Get(s.ControlPlane, infrav1.AvailableCondition).Message != "" {
 		t.Error("the message stays")
 	}
 }
@@ -159,15 +161,15 @@ func TestObservedGeneration(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			s := passed()
-			s.controlPlane.Generation = 1
+			s.ControlPlane.Generation = 1
 			s.updateStatus()
-			s.controlPlane.Generation = 2
+			s.ControlPlane.Generation = 2
 			test.pass(s)
 			s.updateStatus()
-			if got := s.controlPlane.Status.ObservedGeneration; got != test.want {
+			if got := s.ControlPlane.Status.ObservedGeneration; got != test.want {
 				t.Errorf("generation %d, want %d", got, test.want)
 			}
-			if got := conditions.Get(s.controlPlane, infrav1.ReadyCondition).ObservedGeneration; got != test.want {
+			if got := conditions.Get(s.ControlPlane, infrav1.ReadyCondition).ObservedGeneration; got != test.want {
 				t.Errorf("Ready is about generation %d, want %d", got, test.want)
 			}
 		})
@@ -178,7 +180,7 @@ func TestObservedGeneration(t *testing.T) {
 func TestCounters(t *testing.T) {
 	s := passed()
 	s.updateStatus()
-	status := s.controlPlane.Status
+	status := s.ControlPlane.Status
 	if diff := cmp.Diff(&infrav1.WorkerCounts{Desired: 2, Size: 3, Nodes: 3, Claimed: 2}, status.Workers); diff != "" {
 		t.Error(diff)
 	}
@@ -187,25 +189,25 @@ func TestCounters(t *testing.T) {
 	}
 	s.Record.Version, s.Record.Size = "v1.35.6", operation.SizeUnknown
 	s.updateStatus()
-	status = s.controlPlane.Status
+	status = s.ControlPlane.Status
 	if *status.UpToDateReplicas != 0 || status.Version != "v1.35.6" || status.Workers.Size != 0 {
 		t.Errorf("%+v", status)
 	}
 	if ptr.Deref(status.Initialization.ControlPlaneInitialized, false) {
 		t.Error("initialized before the infrastructure is provisioned")
 	}
-	s.portalCluster = &infrav1.PortalCluster{}
-	s.portalCluster.Status.Initialization.Provisioned = ptr.To(true)
+	s.PortalCluster = &infrav1.PortalCluster{}
+	s.PortalCluster.Status.Initialization.Provisioned = ptr.To(true)
 	s.updateStatus()
-	if status = s.controlPlane.Status; !ptr.Deref(status.Initialization.ControlPlaneInitialized, false) {
+	if status = s.ControlPlane.Status; !ptr.Deref(status.Initialization.ControlPlaneInitialized, false) {
 		t.Error("not initialized")
 	}
 	s.outcomes[infrav1.ConnectedCondition] = outcome.WaitFor(0, infrav1.ConnectionDownReason, "it is away")
 	s.updateStatus()
-	if status = s.controlPlane.Status; *status.ReadyReplicas != 0 || *status.Replicas != 3 || status.Version == "" {
+	if status = s.ControlPlane.Status; *status.ReadyReplicas != 0 || *status.Replicas != 3 || status.Version == "" {
 		t.Errorf("%+v", status)
 	}
-	if c := conditions.Get(s.controlPlane, infrav1.AvailableCondition); c.Status != metav1.ConditionFalse || c.Message != "It is away" {
+	if c := conditions.Get(s.ControlPlane, infrav1.AvailableCondition); c.Status != metav1.ConditionFalse || c.Message != "It is away" {
 		t.Errorf("%+v", c)
 	}
 }

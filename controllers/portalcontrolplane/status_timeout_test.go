@@ -39,8 +39,8 @@ func TestStatusAfterTheTimeOfAPass(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Second, errors.New("the pass is over"))
 		defer cancel()
 		s := f.scope()
-		before := s.controlPlane.Status.DeepCopy()
-		_, err := s.identity.Portal.KubernetesVersions(ctx)
+		before := s.ControlPlane.Status.DeepCopy()
+		_, err := s.Identity.Portal.KubernetesVersions(ctx)
 		s.outcomes[infrav1.ProvisionedCondition] = outcome.FromPortalError(err)
 		if err := f.manager.patchStatus(ctx, s, before); err != nil {
 			t.Error(err)

@@ -84,11 +84,11 @@ func TestAnotherPortal(t *testing.T) {
 					t.Errorf("at another portal: %+v, cluster %q", o, e.get(key).Spec.ClusterID)
 				}
 				e.identity.Portal = here
-				if o := e.passes(key)[key]; !o.IsDone() || !e.scope(key).owns() || !e.scope(key).checkPortal().IsDone() {
+				if o := e.passes(key)[key]; !o.IsDone() || !e.scope(key).Owns() || !e.scope(key).CheckPortal().IsDone() {
 					t.Errorf("back at its portal: %+v, %+v", o, e.record(key))
 				}
 				e.identity.Portal = there
-				if o := e.scope(key).checkPortal(); o.Reason != infrav1.AccountChangedReason {
+				if o := e.scope(key).CheckPortal(); o.Reason != infrav1.AccountChangedReason {
 					t.Errorf("later at another portal: %+v", o)
 				}
 			})

@@ -71,11 +71,11 @@ func (s *scope) awaitTopology(now time.Time) outcome.Outcome {
 	if len(missing) == 0 {
 		return outcome.Outcome{}
 	}
-	if wait := topologyTimeout - now.Sub(s.controlPlane.CreationTimestamp.Time); wait > 0 {
+	if wait := topologyTimeout - now.Sub(s.ControlPlane.CreationTimestamp.Time); wait > 0 {
 		return outcome.WaitFor(min(wait, topologyTimeout), infrav1.WaitingForObjectReason,
 			"waiting for the topology controller to create these MachineDeployments: %s", joinNames(missing))
 	}
-	if len(s.desired.templates) == 0 && s.controlPlane.Spec.Workers == nil {
+	if len(s.desired.templates) == 0 && s.ControlPlane.Spec.Workers == nil {
 		return outcome.WaitFor(0, infrav1.WaitingForObjectReason,
 			"the topology controller creates these MachineDeployments only after the control plane: %s. Set spec.workers, here or in the "+
 				"PortalControlPlaneTemplate, so that the portal cluster can be created without them", joinNames(missing))
@@ -110,7 +110,7 @@ func (s *scope) upgradable() outcome.Outcome {
 	if !reached || workers.Kind == outcome.Blocked || workers.Kind == outcome.Failed || workers.Kind == outcome.Retry {
 		return outcome.RetryAfter(0) // this pass has not read them, so the condition stays as it is
 	}
-	version, wanted := s.controlPlane.Spec.Version, s.cluster.Spec.Topology.Version
+	version, wanted := s.ControlPlane.Spec.Version, s.Cluster.Spec.Topology.Version
 	var behind []string
 	for _, md := range s.desired.topologyDeployments {
 		if md.Spec.Template.Spec.Version != version {

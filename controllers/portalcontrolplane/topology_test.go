@@ -17,6 +17,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
 // withTopology is a Cluster whose topology has so many MachineDeployments, named a, b, c… A negative number means nil replicas.
@@ -107,8 +108,8 @@ func TestFirstSize(t *testing.T) {
 func TestAwaitTopology(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	after := func(age time.Duration, missing string, templates []string, workers *infrav1.WorkerParameters) outcome.Outcome {
-		s := &scope{controlPlane: &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-age))}}}
-		s.controlPlane.Spec.Workers = workers
+		s := &scope{Pass: pass.Pass{ControlPlane: &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-age))}}}}
+		s.ControlPlane.Spec.Workers = workers
 		s.desired.templates = templates
 		if missing != "" {
 			s.desired.awaited = awaited{names: strings.Split(missing, ","), replicas: 1}
@@ -183,13 +184,13 @@ func TestReportTopology(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			s := scopeWithTopology()
-			s.cluster.Spec.Topology.Version, s.controlPlane.Spec.Version = test.wanted, test.version
+			s.Cluster.Spec.Topology.Version, s.ControlPlane.Spec.Version = test.wanted, test.version
 			for i := range s.desired.topologyDeployments {
 				s.desired.topologyDeployments[i].Spec.Template.Spec.Version = test.deployments
 			}
 			s.nodes[0].Status.NodeInfo.KubeletVersion = test.kubelet
 			s.reportTopology()
-			c := conditions.Get(s.controlPlane, infrav1.TopologyUpgradableCondition)
+			c := conditions.Get(s.ControlPlane, infrav1.TopologyUpgradableCondition)
 			if c == nil || c.Reason != test.reason || !strings.Contains(c.Message, test.says) {
 				t.Errorf("%+v, want %s with %q", c, test.reason, test.says)
 			}
@@ -203,7 +204,7 @@ func TestReportTopology(t *testing.T) {
 			s.outcomes[infrav1.WorkersReadyCondition] = outcome.BlockedBy(infrav1.WaitingForDependencyReason, "")
 			s.nodes, s.desired = nil, desired{}
 			s.reportTopology()
-			if after := conditions.Get(s.controlPlane, infrav1.TopologyUpgradableCondition); *after != *before {
+			if after := conditions.Get(s.ControlPlane, infrav1.TopologyUpgradableCondition); *after != *before {
 				t.Errorf("%+v while the connection is down", after)
 			}
 		})
@@ -213,22 +214,22 @@ func TestReportTopology(t *testing.T) {
 // TestTopologyIsOptional: only Clusters with a topology have the condition, and it is removed with the topology.
 func TestTopologyIsOptional(t *testing.T) {
 	s := scopeWithTopology()
-	s.cluster.Annotations = nil
+	s.Cluster.Annotations = nil
 	s.reportTopology()
-	c := conditions.Get(s.controlPlane, infrav1.TopologyUpgradableCondition)
+	c := conditions.Get(s.ControlPlane, infrav1.TopologyUpgradableCondition)
 	if c.Reason != infrav1.TopologyNotUpgradableReason || !strings.Contains(c.Message, "upgrade-concurrency") {
 		t.Errorf("%+v", c)
 	}
-	s.cluster = &clusterv1.Cluster{}
+	s.Cluster = &clusterv1.Cluster{}
 	s.reportTopology()
-	if conditions.Has(s.controlPlane, infrav1.TopologyUpgradableCondition) {
+	if conditions.Has(s.ControlPlane, infrav1.TopologyUpgradableCondition) {
 		t.Error("a Cluster without a topology has the condition")
 	}
 }
 
 func scopeWithTopology() *scope {
-	s := &scope{controlPlane: &infrav1.PortalControlPlane{}, cluster: withTopology(1, 1), nodes: make([]corev1.Node, 1), outcomes: map[string]outcome.Outcome{}}
-	s.cluster.Annotations = map[string]string{clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation: "100"}
+	s := &scope{Pass: pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}, Cluster: withTopology(1, 1)}, nodes: make([]corev1.Node, 1), outcomes: map[string]outcome.Outcome{}}
+	s.Cluster.Annotations = map[string]string{clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation: "100"}
 	s.desired.topologyDeployments = []clusterv1.MachineDeployment{deploymentOf("a"), deploymentOf("b")}
 	s.outcomes[infrav1.WorkersReadyCondition] = outcome.Outcome{}
 	return s
@@ -237,17 +238,17 @@ func scopeWithTopology() *scope {
 // TestReportTopologyKeepsWhatWasTold: a pass that ended before it read the MachineDeployments does not change the condition.
 func TestReportTopologyKeepsWhatWasTold(t *testing.T) {
 	s := scopeWithTopology()
-	s.cluster.Spec.Topology.Version, s.controlPlane.Spec.Version = "v1.36.3", "v1.35.6"
+	s.Cluster.Spec.Topology.Version, s.ControlPlane.Spec.Version = "v1.36.3", "v1.35.6"
 	s.desired.topologyDeployments[0].Spec.Template.Spec.Version, s.desired.topologyDeployments[1].Spec.Template.Spec.Version = "v1.34.9", "v1.34.9"
 	s.reportTopology()
-	told := conditions.Get(s.controlPlane, infrav1.TopologyUpgradableCondition).Message
+	told := conditions.Get(s.ControlPlane, infrav1.TopologyUpgradableCondition).Message
 	for _, o := range []*outcome.Outcome{nil, {Kind: outcome.Failed}, {Kind: outcome.Blocked}, {Kind: outcome.Retry}} {
 		s.desired.topologyDeployments, s.outcomes = nil, map[string]outcome.Outcome{}
 		if o != nil {
 			s.outcomes[infrav1.WorkersReadyCondition] = *o
 		}
 		s.reportTopology()
-		if now := conditions.Get(s.controlPlane, infrav1.TopologyUpgradableCondition).Message; now != told || !strings.Contains(now, "these MachineDeployments") {
+		if now := conditions.Get(s.ControlPlane, infrav1.TopologyUpgradableCondition).Message; now != told || !strings.Contains(now, "these MachineDeployments") {
 			t.Errorf("after %+v: %s", o, now)
 		}
 	}

@@ -53,12 +53,12 @@ func TestNodeBeforeItsCloudController(t *testing.T) {
 		if id := held(); id != "" {
 			t.Errorf("the Machine has the Node, as %s, and no Pod can run there", id)
 		}
-		c := conditions.Get(s.controlPlane, infrav1.WorkersReadyCondition)
+		c := conditions.Get(s.ControlPlane, infrav1.WorkersReadyCondition)
 		if c.Reason != infrav1.WaitingForNodesReason || !strings.Contains(c.Message, f.worker().Name) || !strings.Contains(c.Message, "cloud controller") {
 			t.Errorf("%s: %s", c.Reason, c.Message)
 		}
-		if len(f.answers("scale")) > 0 || *s.controlPlane.Status.Workers != (infrav1.WorkerCounts{Desired: 1, Size: 1, Nodes: 1}) {
-			t.Errorf("the Node does not count as a worker: %+v", s.controlPlane.Status.Workers)
+		if len(f.answers("scale")) > 0 || *s.ControlPlane.Status.Workers != (infrav1.WorkerCounts{Desired: 1, Size: 1, Nodes: 1}) {
+			t.Errorf("the Node does not count as a worker: %+v", s.ControlPlane.Status.Workers)
 		}
 		change(func(n *corev1.Node) { n.Spec.ProviderID, n.Spec.Taints = "cloud://zone/1", nil })
 		f.pass()

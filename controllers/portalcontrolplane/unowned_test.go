@@ -110,7 +110,7 @@ func TestCopyAdoptsAnother(t *testing.T) {
 			copyOf(e.get(original))(cp)
 			cp.Spec.ClusterID = "another"
 		})
-		if last := e.passes(second, original); !last[original].IsDone() || !last[second].IsDone() || !e.scope(second).owns() {
+		if last := e.passes(second, original); !last[original].IsDone() || !last[second].IsDone() || !e.scope(second).Owns() {
 			t.Errorf("%+v", last)
 		}
 	})

@@ -26,14 +26,14 @@ func (r *Reconciler) useUserManaged(ctx context.Context, s *scope, stored stored
 	s.userManaged = stored.Name
 	endpoint, err := endpointOf(stored.content())
 	if err == nil {
-		err = r.Identities.Hosts.CheckServer(s.identity.BaseURL, endpoint.Host)
+		err = r.Identities.Hosts.CheckServer(s.Identity.BaseURL, endpoint.Host)
 	}
 	if err != nil {
 		return outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "the kubeconfig in the user-managed Secret %s cannot be used: %v. %s",
 			stored.Name, err, correctUserManaged)
 	}
 	if s.Record.UserID == "" {
-		if o := r.askKubeconfig(ctx, s, whyMissing, func([]byte) outcome.Outcome { return outcome.Outcome{} }); !o.IsDone() {
+		if o := s.AskKubeconfig(ctx, whyMissing, func([]byte) outcome.Outcome { return outcome.Outcome{} }); !o.IsDone() {
 			return o
 		}
 	}
@@ -42,12 +42,12 @@ func (r *Reconciler) useUserManaged(ctx context.Context, s *scope, stored stored
 	}
 	r.connect(s, stored)
 	if s.access.Failing() {
-		r.askKubeconfig(ctx, s, whyUserManaged, func([]byte) outcome.Outcome {
+		s.AskKubeconfig(ctx, whyUserManaged, func([]byte) outcome.Outcome {
 			return outcome.WaitFor(0, infrav1.ReadyReason, "") // asked again ever more slowly
 		})
 	}
 	switch {
-	case !s.done(infrav1.ProvisionedCondition):
+	case !s.Gone.IsDone():
 		return outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the portal cluster: see condition Provisioned")
 	case s.access == accessExpired:
 		return outcome.StallFor(0, infrav1.KubeconfigRefusedReason, "the credentials in the user-managed Secret %s have expired. %s",

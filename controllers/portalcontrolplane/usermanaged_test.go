@@ -224,7 +224,7 @@ func TestChangedSecretWithoutPortal(t *testing.T) {
 		f.edit(write(theirs.kubeconfig("token: theirs")))
 		s := f.scope()
 		s.outcomes[infrav1.ProvisionedCondition] = outcome.Outcome{}
-		s.infrastructure = outcome.WaitFor(0, infrav1.PortalUnavailableReason, "the portal is away")
+		s.Infrastructure = outcome.WaitFor(0, infrav1.PortalUnavailableReason, "the portal is away")
 		o := f.manager.reconcileKubeconfig(t.Context(), s)
 		if o.Kind != outcome.Stalled || o.Reason != infrav1.KubeconfigInvalidReason || !strings.HasSuffix(o.Message, "cannot be fetched: the portal is away") {
 			t.Errorf("%+v", o)

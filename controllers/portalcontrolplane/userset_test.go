@@ -9,6 +9,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
 // TestEndpointChosen: the provider follows the kubeconfig with the endpoint that it set, and leaves alone the one that the user set.
@@ -28,13 +29,13 @@ func TestEndpointChosen(t *testing.T) {
 		"set by an earlier version":      {portals, operation.Record{KubeconfigDigest: "d"}, false},
 		"the user's, as the portal's is": {users, operation.Record{KubeconfigDigest: "d", Endpoint: users}, false},
 	} {
-		s := &scope{controlPlane: &infrav1.PortalControlPlane{}, State: operation.State{Record: test.record}}
-		s.controlPlane.Spec.ControlPlaneEndpoint = test.inSpec
+		s := &scope{Pass: pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}, State: operation.State{Record: test.record}}}
+		s.ControlPlane.Spec.ControlPlaneEndpoint = test.inSpec
 		if s.endpointChosen() != test.chosen {
 			t.Errorf("%s: chosen is %t", title, !test.chosen)
 		}
 		s.forgetCluster()
-		if kept := s.controlPlane.Spec.ControlPlaneEndpoint.IsValid(); kept != test.chosen {
+		if kept := s.ControlPlane.Spec.ControlPlaneEndpoint.IsValid(); kept != test.chosen {
 			t.Errorf("%s: kept for another portal cluster: %t", title, kept)
 		}
 	}

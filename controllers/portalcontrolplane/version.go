@@ -33,7 +33,7 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 	if err := r.recordVersion(ctx, s); err != nil {
 		return outcome.Fail(err)
 	}
-	wanted := s.controlPlane.Spec.Version
+	wanted := s.ControlPlane.Spec.Version
 	switch s.compareWith(wanted) {
 	case 1:
 		running := equivalent(wanted, s.reachedVersion())
@@ -49,7 +49,7 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 	if s.Op() != nil && !s.Op().Is(operation.Upgrade) {
 		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s waits for the portal to finish the %s", wanted, s.Op())
 	}
-	if s.beingDeleted() {
+	if s.BeingDeleted() {
 		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so it is not upgraded")
 	}
 	if draining := s.draining(); draining != "" {
@@ -85,7 +85,7 @@ func (r *Reconciler) settleUpgrade(ctx context.Context, s *scope) outcome.Outcom
 	lost := s.Op()
 	some, all := s.runsVersion(lost.Target)
 	if all {
-		return r.runner(s).Finish(ctx, operation.Succeeded, "")
+		return s.Runner().Finish(ctx, operation.Succeeded, "")
 	}
 	patience := lostUpgradeTimeout
 	if some {
@@ -94,10 +94,10 @@ func (r *Reconciler) settleUpgrade(ctx context.Context, s *scope) outcome.Outcom
 	if wait := patience - time.Since(lost.Time.Time); wait > 0 {
 		return s.upgradeRuns(min(wait, versionPoll), lost.Target)
 	}
-	if s.compareWith(s.controlPlane.Spec.Version) < 0 {
+	if s.compareWith(s.ControlPlane.Spec.Version) < 0 {
 		return outcome.Outcome{} // sent again
 	}
-	return r.runner(s).Finish(ctx, operation.Failed, "") // not wanted any more
+	return s.Runner().Finish(ctx, operation.Failed, "") // not wanted any more
 }
 
 func (s *scope) upgradeRuns(after time.Duration, to string) outcome.Outcome {
@@ -126,8 +126,8 @@ func (s *scope) draining() string {
 
 func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) (o outcome.Outcome) {
 	defer func() { s.keepsPause = s.keepsPause || o.Kind == outcome.Retry }()
-	if !s.infrastructure.IsDone() {
-		return s.infrastructure
+	if !s.Infrastructure.IsDone() {
+		return s.Infrastructure
 	}
 	version, o := r.offered(ctx, s, wanted)
 	if !o.IsDone() {
@@ -135,14 +135,14 @@ func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) (o ou
 	}
 	op := operation.New(operation.Upgrade, wanted)
 	op.Nodes, op.Attempt = len(s.nodes), version.ID+" "
-	o, refused := r.refused(s, op)
+	o, refused := s.Refused(op)
 	if !refused {
 		if o := r.pausePool(ctx, s, wanted); !o.IsDone() {
 			return o
 		}
 		var err error
-		o, err = r.start(ctx, s, op, func(ctx context.Context) (cloud.Job, error) {
-			return s.identity.Portal.UpgradeCluster(ctx, s.controlPlane.Spec.ClusterID, version.ID)
+		o, err = s.Start(ctx, op, func(ctx context.Context) (cloud.Job, error) {
+			return s.Identity.Portal.UpgradeCluster(ctx, s.ControlPlane.Spec.ClusterID, version.ID)
 		})
 		if refusesVersion(err) {
 			r.refuseVersion(s, version.ID)
@@ -160,11 +160,11 @@ func (r *Reconciler) recordVersion(ctx context.Context, s *scope) error {
 	version, recorded := "v"+strings.TrimPrefix(s.serverVersion, "v"), s.Record.Version
 	_, all := s.runsVersion(version)
 	news := !sameRelease(recorded, version) || compareVersions(recorded, version) == 0 && build(version) != "" &&
-		(build(recorded) == "" || build(version) == build(s.controlPlane.Spec.Version))
+		(build(recorded) == "" || build(version) == build(s.ControlPlane.Spec.Version))
 	if s.Op() != nil || version == recorded || recorded != "" && !(all && news) {
 		return nil
 	}
-	return r.change(ctx, s, func(next *operation.State) { next.Record.Version = version })
+	return s.Change(ctx, func(next *operation.State) { next.Record.Version = version })
 }
 
 // reachedVersion is the version of the API server or, if that is the recorded release with a vendor's suffix, the recorded one.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
 func TestCompareVersions(t *testing.T) {
@@ -83,7 +84,7 @@ func TestReached(t *testing.T) {
 		{"", "v1.36.3", "v1.36.3"},
 	}
 	for _, test := range tests {
-		s := &scope{serverVersion: test.running, State: operation.State{Record: operation.Record{Version: test.asked}}}
+		s := &scope{Pass: pass.Pass{State: operation.State{Record: operation.Record{Version: test.asked}}}, serverVersion: test.running}
 		if got := s.reachedVersion(); got != test.want {
 			t.Errorf("asked for %q, %s runs: %s, want %s", test.asked, test.running, got, test.want)
 		}
@@ -116,7 +117,7 @@ func TestBehind(t *testing.T) {
 		"it never shows what was installed": {"v1.36.3+p2", "v1.36.3+k3s1", "v1.36.3+p2", 0},
 	}
 	for title, test := range tests {
-		s := &scope{serverVersion: test.running, State: operation.State{Record: operation.Record{Version: test.recorded}}}
+		s := &scope{Pass: pass.Pass{State: operation.State{Record: operation.Record{Version: test.recorded}}}, serverVersion: test.running}
 		if got := s.compareWith(test.wanted); got != test.want {
 			t.Errorf("%s: %d, want %d", title, got, test.want)
 		}
@@ -154,12 +155,12 @@ func TestReach(t *testing.T) {
 		"no sign of it, with a suffix before too": {"v1.35.6-portal.1", 1, []corev1.Node{old}, false, false},
 	}
 	for title, test := range tests {
-		s := &scope{serverVersion: test.running, nodes: test.nodes, State: operation.State{Record: operation.Record{Version: "v1.35.6", Size: test.size}}}
+		s := &scope{Pass: pass.Pass{State: operation.State{Record: operation.Record{Version: "v1.35.6", Size: test.size}}}, serverVersion: test.running, nodes: test.nodes}
 		if some, all := s.runsVersion("v1.36.3"); some != test.some || all != test.all {
 			t.Errorf("%s: some %v, all %v", title, some, all)
 		}
 	}
-	candidate := &scope{serverVersion: "v1.36.0-rc.1", nodes: []corev1.Node{node("v1.36.0-rc.1", corev1.ConditionTrue)}, State: operation.State{Record: operation.Record{Version: "v1.36.0-rc.1", Size: 1}}}
+	candidate := &scope{Pass: pass.Pass{State: operation.State{Record: operation.Record{Version: "v1.36.0-rc.1", Size: 1}}}, serverVersion: "v1.36.0-rc.1", nodes: []corev1.Node{node("v1.36.0-rc.1", corev1.ConditionTrue)}}
 	if some, all := candidate.runsVersion("v1.36.0"); some || all {
 		t.Error("a candidate counts as the release")
 	}

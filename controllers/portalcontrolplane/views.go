@@ -143,10 +143,10 @@ type healthChecks struct {
 // healthChecks reads the MachineHealthChecks of the Cluster.
 func (r *Reconciler) healthChecks(ctx context.Context, s *scope) (healthChecks, error) {
 	all := &clusterv1.MachineHealthCheckList{}
-	if err := r.Client.List(ctx, all, client.InNamespace(s.cluster.Namespace)); err != nil {
+	if err := r.Client.List(ctx, all, client.InNamespace(s.Cluster.Namespace)); err != nil {
 		return healthChecks{}, err
 	}
-	return healthChecksOf(s.cluster, all.Items), nil
+	return healthChecksOf(s.Cluster, all.Items), nil
 }
 
 func healthChecksOf(cluster *clusterv1.Cluster, all []clusterv1.MachineHealthCheck) (checks healthChecks) {

@@ -21,7 +21,7 @@ import (
 
 // reconcileWorkers binds each Machine to a worker node, and keeps the number of workers at the sum of the replicas.
 func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Outcome {
-	if s.beingDeleted() {
+	if s.BeingDeleted() {
 		if err := r.dropHooks(ctx, s); err != nil {
 			return outcome.Fail(err)
 		}
@@ -84,7 +84,7 @@ func (r *Reconciler) makePlan(ctx context.Context, s *scope) error {
 	if len(s.plan.Moves) == 0 && !s.plan.Scale {
 		return nil
 	}
-	live, err := readMembers(ctx, r.Live, s.cluster)
+	live, err := readMembers(ctx, r.Live, s.Cluster)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (r *Reconciler) makePlan(ctx context.Context, s *scope) error {
 func (r *Reconciler) planFrom(ctx context.Context, s *scope, from members, reader client.Reader, workload lister) (err error) {
 	s.desired = s.desiredBy(from)
 	claimed := &infrav1.PortalMachineList{}
-	if err := reader.List(ctx, claimed, client.InNamespace(s.cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
+	if err := reader.List(ctx, claimed, client.InNamespace(s.Cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.Cluster.Name}); err != nil {
 		return fmt.Errorf("list PortalMachines: %w", err)
 	}
 	s.claimed = claimed.Items
@@ -114,7 +114,7 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, from members, reade
 	}
 	order := s.expectedOrder()
 	view := claims.View{
-		ClusterID:     s.controlPlane.Spec.ClusterID,
+		ClusterID:     s.ControlPlane.Spec.ClusterID,
 		Desired:       s.desired.sum,
 		Unasked:       s.desired.objects == 0,
 		Size:          s.Record.Size,
@@ -146,7 +146,7 @@ func (r *Reconciler) recordSettledSize(ctx context.Context, s *scope) error {
 	if !settled && !s.plan.SizeCertain {
 		return nil
 	}
-	return r.change(ctx, s, func(next *operation.State) {
+	return s.Change(ctx, func(next *operation.State) {
 		next.Record.Size, next.Record.SizeUncertain = s.desired.sum, false
 	})
 }
@@ -155,11 +155,11 @@ func (r *Reconciler) recordSettledSize(ctx context.Context, s *scope) error {
 // node is drained or kept. If it is retained instead, a scale-down that has begun is undone.
 func (r *Reconciler) dropHooks(ctx context.Context, s *scope) error {
 	machines := &clusterv1.MachineList{}
-	name := s.controlPlane.Labels[clusterv1.ClusterNameLabel]
-	if s.cluster != nil {
-		name = s.cluster.Name
+	name := s.ControlPlane.Labels[clusterv1.ClusterNameLabel]
+	if s.Cluster != nil {
+		name = s.Cluster.Name
 	}
-	of := []client.ListOption{client.InNamespace(s.controlPlane.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name}}
+	of := []client.ListOption{client.InNamespace(s.ControlPlane.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name}}
 	if err := r.Client.List(ctx, machines, of...); err != nil {
 		return err
 	}

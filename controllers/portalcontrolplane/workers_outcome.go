@@ -63,7 +63,7 @@ func (s *scope) countOutcome() outcome.Outcome {
 			s.Record.Workers.ServiceOfferingID, s.Record.Workers.SSHKeyPair)
 	case len(s.desired.collected) > 0:
 		return outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "the garbage collector may have deleted these objects, because their owner was an "+
-			"earlier Cluster %s: %s. Their replicas count until they are gone. Then create them again", s.cluster.Name, joinNames(s.desired.collected))
+			"earlier Cluster %s: %s. Their replicas count until they are gone. Then create them again", s.Cluster.Name, joinNames(s.desired.collected))
 	case s.desired.objects == 0:
 		return outcome.WaitFor(0, infrav1.WaitingForObjectReason, "no MachineDeployment or MachinePool asks for workers, so %d worker nodes stay. To use "+
 			"them, create a MachineDeployment. To have none, create one with 0 replicas", s.desired.sum)

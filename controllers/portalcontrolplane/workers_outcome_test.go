@@ -73,7 +73,7 @@ func TestWorkersMessages(t *testing.T) {
 			[]string{"autoscaler", "spec.removalOrder"}, nil},
 		"ready, autoscaled, no order found": {[]func(*scope){settled, scaledBy(""), func(s *scope) { s.Record.RemovalOrder.Order = claims.Random }}, outcome.Done, "",
 			[]string{"autoscaler", "spec.removalOrder"}, nil},
-		"ready, no order, not autoscaled": {[]func(*scope){settled, func(s *scope) { s.controlPlane.Spec.RemovalOrder = "Random" }}, outcome.Done, "",
+		"ready, no order, not autoscaled": {[]func(*scope){settled, func(s *scope) { s.ControlPlane.Spec.RemovalOrder = "Random" }}, outcome.Done, "",
 			nil, []string{"autoscaler"}},
 	}
 	for title, test := range tests {
@@ -123,7 +123,7 @@ func insists(s *scope) {
 
 // scaledBy lets the cluster autoscaler scale, at a portal whose order the user has set.
 func scaledBy(order infrav1.RemovalOrder) func(*scope) {
-	return func(s *scope) { s.desired.autoscaled, s.controlPlane.Spec.RemovalOrder = true, order }
+	return func(s *scope) { s.desired.autoscaled, s.ControlPlane.Spec.RemovalOrder = true, order }
 }
 
 // TestLostScaleOutcome checks WorkersReady while the answer to a scale is lost: the pass runs again when the request may be sent
