@@ -4,9 +4,10 @@
 // and a test compares the page with this package.
 //
 // There are two sorts of metrics. Counters of requests, logins and ended jobs count each event when it happens (portal.go).
-// Gauges are read when Prometheus scrapes: the accounts' rate limits from their limiters (accounts.go), the operations in flight
-// from the annotations of the objects (operations.go), and conditions and workers from their status (objects.go). So no series is
-// left behind when an object or an account is gone, and a manager that has just started reports the same as the one before it.
+// Gauges are read when Prometheus scrapes: the accounts' rate limits from their limiters (accounts.go), and the operations in
+// flight from the annotations of the objects (operations.go). So no series is left behind when an object or an account is gone,
+// and a manager that has just started reports the same as the one before it. Conditions and workers are metrics of
+// kube-state-metrics (config/metrics/kube-state-metrics).
 //
 // Labels have few values, and the portal cannot invent any: endpoints are templates without ids, and codes are those of the
 // specification. An account is named by an identity Secret that uses it. No metric has an e-mail address or a password.

@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
@@ -25,7 +27,7 @@ var (
 		"Creations whose outcome is unknown, held until a person decides, by operation.", "operation")
 )
 
-// Operations collects the operations in flight from the annotations of the objects, and conditions and workers from their status.
+// Operations collects the operations in flight from the annotations of the objects.
 type Operations struct {
 	// Reader of the manager's cache.
 	Reader client.Reader
@@ -40,8 +42,6 @@ func (o *Operations) Describe(ch chan<- *prometheus.Desc) {
 	ch <- jobsInFlight
 	ch <- oldestJobStart
 	ch <- unknownOutcomes
-	ch <- objectConditions
-	ch <- workers
 }
 
 // Collect implements prometheus.Collector.
@@ -59,8 +59,27 @@ func (o *Operations) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	all.collectOperations(ch)
-	all.collectConditions(ch)
-	all.collectWorkers(ch)
+}
+
+// objects are the objects with operations.
+type objects struct {
+	clusters      infrav1.PortalClusterList
+	controlPlanes infrav1.PortalControlPlaneList
+}
+
+// readObjects reads the objects that this manager reconciles.
+func (o *Operations) readObjects(ctx context.Context) (*objects, error) {
+	var options []client.ListOption
+	if o.WatchFilterValue != "" {
+		options = append(options, client.MatchingLabels{clusterv1.WatchLabel: o.WatchFilterValue})
+	}
+	all := &objects{}
+	for _, list := range []client.ObjectList{&all.clusters, &all.controlPlanes} {
+		if err := o.Reader.List(ctx, list, options...); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 func (all *objects) collectOperations(ch chan<- prometheus.Metric) {
