@@ -161,8 +161,10 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 	if s.cluster == nil {
 		return ctrl.Result{}, nil // core sets the owner, which wakes the object
 	}
-	if err := r.ensureOwned(ctx, s); err != nil {
-		return ctrl.Result{}, err
+	if !controllerutil.ContainsFinalizer(s.portalCluster, infrav1.ClusterFinalizer) {
+		if err := r.writer().Change(ctx, s.portalCluster, func() { controllerutil.AddFinalizer(s.portalCluster, infrav1.ClusterFinalizer) }); err != nil {
+			return ctrl.Result{}, err
+		}
 	}
 	if err := r.findKubeconfig(ctx, s); err != nil {
 		return ctrl.Result{}, err
@@ -205,27 +207,6 @@ func (r *Reconciler) reconcilePlace(ctx context.Context, s *scope) outcome.Outco
 		return o
 	}
 	return r.reconcileNetwork(ctx, s)
-}
-
-// ensureOwned sets the finalizer, and corrects an owner reference that names the present Cluster with the UID of an earlier one.
-func (r *Reconciler) ensureOwned(ctx context.Context, s *scope) error {
-	ref := s.cluster.Spec.InfrastructureRef
-	stale := ref.Kind == "PortalCluster" && ref.Name == s.portalCluster.Name && ownerref.Stale(s.portalCluster, s.cluster)
-	if !stale && controllerutil.ContainsFinalizer(s.portalCluster, infrav1.ClusterFinalizer) {
-		return nil
-	}
-	cluster := &clusterv1.Cluster{}
-	if stale { // the cache may still hold the earlier Cluster
-		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.cluster), cluster); err != nil {
-			return fmt.Errorf("read Cluster: %w", err)
-		}
-	}
-	return r.writer().Change(ctx, s.portalCluster, func() {
-		controllerutil.AddFinalizer(s.portalCluster, infrav1.ClusterFinalizer)
-		if stale {
-			ownerref.Correct(ownerref.Cluster, s.portalCluster, cluster)
-		}
-	})
 }
 
 func (r *Reconciler) writer() operation.Writer {

@@ -319,41 +319,6 @@ func (b *bench) watching() client.WithWatch {
 	return w
 }
 
-// TestRestoredOwner: the owner reference of a restored PortalCluster is corrected if the Cluster refers to the object.
-func TestRestoredOwner(t *testing.T) {
-	for title, refers := range map[string]bool{"referred to": true, "not referred to": false} {
-		t.Run(title, func(t *testing.T) {
-			b := newBench(t, nil)
-			cluster, portalCluster := &clusterv1.Cluster{}, &infrav1.PortalCluster{}
-			for _, object := range []client.Object{cluster, portalCluster} {
-				if err := b.store.Get(t.Context(), key, object); err != nil {
-					t.Fatal(err)
-				}
-			}
-			portalCluster.OwnerReferences[0].UID = "earlier"
-			if err := b.store.Update(t.Context(), portalCluster); err != nil {
-				t.Fatal(err)
-			}
-			cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "PortalCluster", Name: key.Name}
-			if !refers {
-				cluster.Spec.InfrastructureRef.Name = "another"
-			}
-			if err := b.store.Update(t.Context(), cluster); err != nil {
-				t.Fatal(err)
-			}
-			if err := b.r.ensureOwned(t.Context(), newScope(cluster, portalCluster)); err != nil {
-				t.Fatal(err)
-			}
-			if err := b.store.Get(t.Context(), key, portalCluster); err != nil {
-				t.Fatal(err)
-			}
-			if corrected := portalCluster.OwnerReferences[0].UID == cluster.UID; corrected != refers {
-				t.Errorf("the owner is %+v", portalCluster.OwnerReferences)
-			}
-		})
-	}
-}
-
 // TestProvisionedWithKubeconfig has the PortalCluster be ready at once, so that its control plane can be created, and provisioned only when
 // that has a kubeconfig: core connects to the workload cluster then.
 func TestProvisionedWithKubeconfig(t *testing.T) {

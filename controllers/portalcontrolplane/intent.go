@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,40 +21,21 @@ import (
 
 const controlPlaneKind = "PortalControlPlane"
 
-// ensureOwned makes the first write to the object (begin), which sets the finalizer. It also corrects an owner reference with an
-// earlier UID of the present Cluster, and records the owner. Core corrects references too, but the garbage collector may be
-// faster. The write fails if the object was deleted in the meantime, so the recorded owner is the owner before any deletion.
+// ensureOwned makes the first write to the object, which sets the finalizer, and records the owner. An owner reference with an
+// earlier UID of the Cluster is recorded when core has corrected it. Until then, a policy keeps the garbage collector away. The
+// write fails if the object was deleted in the meantime, so the recorded owner is the owner before any deletion.
 func (r *Reconciler) ensureOwned(ctx context.Context, s *scope) error {
-	cluster := s.Cluster
-	if ownerref.Stale(s.ControlPlane, cluster) && refersTo(cluster, s.ControlPlane) {
-		cluster = &clusterv1.Cluster{} // the cache may still hold the earlier Cluster, whose UID would break a correct reference
-		if err := r.Live.Get(ctx, s.clusterKey(), cluster); err != nil {
-			return fmt.Errorf("read Cluster: %w", err)
-		}
-	}
-	wanted := s.ControlPlane.DeepCopy()
-	if setOwner(wanted, cluster); equality.Semantic.DeepEqual(wanted.ObjectMeta, s.ControlPlane.ObjectMeta) {
+	cp, owner, begin := s.ControlPlane, string(s.Cluster.UID), func(*operation.State) {}
+	if !controllerutil.ContainsFinalizer(cp, infrav1.ControlPlaneFinalizer) {
+		begin = s.firstWrite()
+	} else if ownerref.Stale(cp, s.Cluster) || cp.Annotations[infrav1.OwnerAnnotation] == owner {
 		return nil
 	}
-	begin := func(*operation.State) {}
-	if !controllerutil.ContainsFinalizer(s.ControlPlane, infrav1.ControlPlaneFinalizer) {
-		begin = s.firstWrite()
-	}
 	return s.Change(ctx, func(next *operation.State) {
-		begin(next)
-		setOwner(s.ControlPlane, cluster)
+		if begin(next); !ownerref.Stale(cp, s.Cluster) {
+			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.OwnerAnnotation, owner)
+		}
 	})
-}
-
-// setOwner is the change that ensureOwned makes. Only the Cluster that refers to the object is its owner.
-func setOwner(cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) {
-	controllerutil.AddFinalizer(cp, infrav1.ControlPlaneFinalizer)
-	if refersTo(cluster, cp) {
-		ownerref.Correct(ownerref.Cluster, cp, cluster)
-	}
-	if !ownerref.Stale(cp, cluster) {
-		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.OwnerAnnotation, string(cluster.UID))
-	}
 }
 
 // holdDeletion is done if the portal cluster may be deleted, or if nothing has to be deleted. Otherwise a person has to decide.

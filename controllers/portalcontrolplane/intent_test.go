@@ -314,36 +314,24 @@ func TestHeldMachinesKeepTheirHooks(t *testing.T) {
 	}
 }
 
-// TestEnsureOwned: a stale owner reference is corrected before anything else, if the Cluster refers to the object.
+// TestEnsureOwned: the owner is recorded, unless the owner reference names another Cluster than the cache.
 func TestEnsureOwned(t *testing.T) {
 	tests := map[string]struct {
-		owner       types.UID
-		cached      types.UID // of the Cluster in the cache
-		estranged   bool
-		want, noted types.UID
+		owner, cached types.UID // of the owner reference, and of the Cluster in the cache
+		noted         types.UID
 	}{
-		"new":            {owner: "present", cached: "present", want: "present", noted: "present"},
-		"restored":       {owner: "earlier", cached: "present", want: "present", noted: "present"},
-		"old cache":      {owner: "present", cached: "earlier", want: "present", noted: "present"},
-		"not referred":   {owner: "earlier", cached: "present", estranged: true, want: "earlier"},
+		"new":            {owner: "present", cached: "present", noted: "present"},
+		"restored":       {owner: "earlier", cached: "present"},
+		"old cache":      {owner: "present", cached: "earlier"},
 		"without owners": {cached: "present", noted: "present"},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, 1, emulator.Durations{})
-				cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name, UID: "present"}}
-				cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{Kind: controlPlaneKind, Name: prod.Name}
-				if test.estranged {
-					cluster.Spec.ControlPlaneRef.Name = "another"
-				}
-				if err := f.store.Create(t.Context(), cluster); err != nil {
-					t.Fatal(err)
-				}
 				f.change(func(cp *infrav1.PortalControlPlane) { cp.OwnerReferences = owner(test.owner) })
-				cached := cluster.DeepCopy()
-				cached.UID = test.cached
-				s := &scope{Pass: pass.Pass{ControlPlane: f.controlPlane(), Cluster: cached}}
+				cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name, UID: test.cached}}
+				s := &scope{Pass: pass.Pass{ControlPlane: f.controlPlane(), Cluster: cluster}}
 				s.Tools = f.manager.tools(s)
 				var version string
 				for range 2 { // the second pass changes nothing
@@ -359,7 +347,7 @@ func TestEnsureOwned(t *testing.T) {
 				if len(cp.Finalizers) != 1 || types.UID(cp.Annotations[infrav1.OwnerAnnotation]) != test.noted {
 					t.Errorf("finalizers %v, noted %q", cp.Finalizers, cp.Annotations[infrav1.OwnerAnnotation])
 				}
-				if len(cp.OwnerReferences) > 0 && cp.OwnerReferences[0].UID != test.want {
+				if len(cp.OwnerReferences) > 0 && cp.OwnerReferences[0].UID != test.owner {
 					t.Errorf("the owner is %s", cp.OwnerReferences[0].UID)
 				}
 			})
