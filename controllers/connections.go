@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
@@ -23,7 +24,7 @@ func newWorkloads(mgr ctrl.Manager, hosts *cloud.Hosts) workloads {
 	}}
 }
 
-// Ensure implements portalcontrolplane.Workloads.
-func (w workloads) Ensure(controlPlane client.ObjectKey, kubeconfig []byte) portalcontrolplane.Workload {
+// Ensure implements access.Workloads.
+func (w workloads) Ensure(controlPlane client.ObjectKey, kubeconfig []byte) access.Workload {
 	return w.Connections.Ensure(controlPlane, kubeconfig)
 }

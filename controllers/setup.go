@@ -15,6 +15,7 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
+	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/coreversion"
 	"github.com/capportal/cluster-api-provider-portal/controllers/fair"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
@@ -94,7 +95,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return fmt.Errorf("set up the PortalCluster controller: %w", err)
 	}
 	controlPlane := &portalcontrolplane.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Secrets: secrets, Identities: identities, Workloads: newWorkloads(mgr, hosts),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities,
+		Access:           &access.Keeper{Client: mgr.GetClient(), Secrets: secrets, Workloads: newWorkloads(mgr, hosts), Hosts: hosts},
 		WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(), Answers: answers,
 		Recorder: outcome.Recorder{EventRecorder: mgr.GetEventRecorder("portalcontrolplane"), Log: mgr.GetLogger()},
 	}

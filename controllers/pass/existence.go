@@ -29,6 +29,9 @@ const (
 	existenceRetry = 15 * time.Second
 
 	goneKey = "gone" // of the backoff
+
+	// WhyMissing is the reason to ask for a kubeconfig that was never fetched.
+	WhyMissing = "missing"
 )
 
 // Existence is done unless the portal does not know the cluster.

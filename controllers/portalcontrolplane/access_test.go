@@ -13,8 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/kubeconfig"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
+	"github.com/capportal/cluster-api-provider-portal/test/kubeconfigs"
 )
 
 // apiServer is an API server that a kubeconfig may lead to. Package workload tests how real ones are classified.
@@ -39,7 +41,7 @@ func newAPIServer(t *testing.T, access workload.Access) *apiServer {
 
 // kubeconfig leads to the server with the user's part.
 func (s *apiServer) kubeconfig(user string) string {
-	return kubeconfigFor("server: '"+s.url+"'", user)
+	return kubeconfigs.For("server: '"+s.url+"'", user)
 }
 
 // connections are those of a manager. An API server that is not an apiServer answers.
@@ -51,7 +53,7 @@ type connections struct {
 }
 
 // Ensure implements Workloads.
-func (w *connections) Ensure(_ client.ObjectKey, content []byte) Workload {
+func (w *connections) Ensure(_ client.ObjectKey, content []byte) access.Workload {
 	if w.kubeconfig != string(content) {
 		w.kubeconfig = string(content)
 		w.opened++

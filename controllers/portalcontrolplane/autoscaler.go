@@ -78,7 +78,7 @@ func (r *Reconciler) pinnedNodes(ctx context.Context, s *scope) (map[string]bool
 		return nil, nil
 	}
 	if seen.pinned == nil || s.desired.mayLose && time.Since(seen.pinnedAt) >= pinsAge {
-		nodes, err := nodesWithPinnedPods(ctx, s.workload.Client())
+		nodes, err := nodesWithPinnedPods(ctx, s.way.Workload.Client())
 		if err != nil {
 			return nil, err
 		}

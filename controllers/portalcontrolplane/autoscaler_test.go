@@ -203,7 +203,7 @@ func TestPinnedNodes(t *testing.T) {
 		r := &Reconciler{}
 		s := passed(func(s *scope) {
 			s.Cluster.Namespace, s.Cluster.Name, s.desired.autoscaled = prod.Namespace, prod.Name, true
-			s.desired.mayLose, s.workload = true, &connection{client: workload}
+			s.desired.mayLose, s.way.Workload = true, &connection{client: workload}
 			s.ControlPlane.Namespace, s.ControlPlane.Name = prod.Namespace, prod.Name
 		})
 		look := func(moment string, looks int, want map[string]bool) {

@@ -76,3 +76,12 @@ func TestIsGenerated(t *testing.T) {
 		}
 	}
 }
+
+// TestGenerateNameOfAnyObject: Kubernetes names may contain dots, but portal names must not.
+func TestGenerateNameOfAnyObject(t *testing.T) {
+	for _, base := range []string{"prod.eu", strings.Repeat("a", 56) + "-b", strings.Repeat("a", 56) + ".b"} {
+		if name := generateName(base); len(name) > 63 || !portalName.MatchString(name) {
+			t.Errorf("%q", name)
+		}
+	}
+}

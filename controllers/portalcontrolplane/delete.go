@@ -46,9 +46,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 		o := outcome.Fail(err)
 		return outcome.Result(o), outcome.FirstError(o)
 	}
-	if s.Cluster != nil {
-		r.Secrets.Forget(s.kubeconfigSecret())
-	}
+	r.Access.Forget(&s.Pass)
 	err := s.Change(ctx, func(*operation.State) { controllerutil.RemoveFinalizer(s.ControlPlane, infrav1.ControlPlaneFinalizer) })
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
@@ -85,17 +83,16 @@ func (r *Reconciler) restoreNodes(ctx context.Context, s *scope, machines []clus
 	if s.Cluster == nil || !s.Owns() || s.DeletionPolicy() != infrav1.DeletionPolicyRetain || operationOn(s.Op()) == claims.RemovingNodes {
 		return nil
 	}
-	if s.workload == nil {
-		stored, err := r.readKubeconfig(ctx, s)
-		if err != nil {
+	if s.way.Workload == nil {
+		var err error
+		if s.way, err = r.Access.Reopen(ctx, &s.Pass); err != nil {
 			return err
 		}
-		r.connect(s, stored)
 	}
-	if s.workload == nil || s.access.Failing() {
+	if s.way.Workload == nil || s.way.Access.Failing() {
 		return nil
 	}
-	workload := s.workload.Client()
+	workload := s.way.Workload.Client()
 	nodes, _, err := listNodes(ctx, workload)
 	for i := 0; i < len(nodes) && err == nil; i++ {
 		n := &nodes[i]

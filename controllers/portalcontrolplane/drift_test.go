@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -75,7 +76,7 @@ func newDrifting(t *testing.T, uids ...string) *drifting {
 	d.ControlPlane.Namespace, d.ControlPlane.Name = prod.Namespace, prod.Name
 	putRecord(d.ControlPlane, d.Record)
 	store := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(d.ControlPlane).Build()
-	d.manager = &Reconciler{Client: store, Live: store}
+	d.manager = &Reconciler{Client: store, Live: store, Access: &access.Keeper{}}
 	d.Tools = d.manager.tools(d.scope)
 	return d
 }
@@ -253,7 +254,7 @@ func TestForgetDeletedCluster(t *testing.T) {
 	d.pass()
 	d.desired.autoscaled = true
 	known := &connections{}
-	d.manager.Workloads, d.scope.workload = known, &connection{client: newPods(t)}
+	d.manager.Access.Workloads, d.scope.way.Workload = known, &connection{client: newPods(t)}
 	if _, err := d.manager.pinnedNodes(t.Context(), d.scope); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/test/kubeconfigs"
 )
 
 // handsOut is a portal that returns the same kubeconfig to every caller.
@@ -45,10 +46,10 @@ func TestPortalCannotNameAnyServer(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t, 1, emulator.Durations{})
-			f.manager.Identities = &identity.Resolver{Hosts: &cloud.Hosts{}}
+			f.manager.Access.Hosts = &cloud.Hosts{}
 			portal, err := cloud.New(cloud.Config{
 				BaseURL: "https://portal.example", Email: "a@portal.example", Password: "p",
-				Transport: handsOut(kubeconfigFor("server: '"+server+"'", "token: "+canary)),
+				Transport: handsOut(kubeconfigs.For("server: '"+server+"'", "token: "+kubeconfigs.Canary)),
 			})
 			if err != nil {
 				t.Fatal(err)

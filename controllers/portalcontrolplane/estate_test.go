@@ -20,6 +20,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -60,7 +61,7 @@ func newEstate(t *testing.T, lists bool) *estate {
 		WithObjects(&infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: "team"}}).Build()
 	secrets := secretcache.New(nil, e.store)
 	e.manager = &Reconciler{
-		Client: e.store, Live: e.store, Recorder: e.recorder, Answers: outcome.NewAnswers(), Secrets: secrets,
+		Client: e.store, Live: e.store, Recorder: e.recorder, Answers: outcome.NewAnswers(), Access: &access.Keeper{Client: e.store, Secrets: secrets},
 		Identities: &identity.Resolver{Client: e.store, Live: e.store, Pool: &cloud.Pool{}, Secrets: secrets},
 	}
 	return e

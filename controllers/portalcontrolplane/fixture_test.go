@@ -25,6 +25,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -224,7 +225,7 @@ func (f *fixture) restart() {
 	f.workloads = &connections{connection: connection{client: f.nodes.Client}}
 	f.manager = &Reconciler{
 		Identities: &identity.Resolver{Client: f.store, Live: f.store}, Answers: outcome.NewAnswers(),
-		Client: f.store, Live: f.store, Secrets: secrets, Recorder: f.recorder, Workloads: f.workloads,
+		Client: f.store, Live: f.store, Recorder: f.recorder, Access: &access.Keeper{Client: f.store, Secrets: secrets, Workloads: f.workloads},
 	}
 }
 
@@ -287,7 +288,7 @@ func (f *fixture) read(s *scope) outcome.Outcome {
 func (f *fixture) scope() *scope {
 	f.Helper()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}
-	s := &scope{Pass: pass.Pass{ControlPlane: f.controlPlane(), Cluster: cluster}, workload: &f.workloads.connection, outcomes: map[string]outcome.Outcome{}, drains: map[string]string{}}
+	s := &scope{Pass: pass.Pass{ControlPlane: f.controlPlane(), Cluster: cluster}, way: access.Way{Workload: &f.workloads.connection}, outcomes: map[string]outcome.Outcome{}, drains: map[string]string{}}
 	s.Identity = identity.Identity{Portal: f.cloud, Version: "1", Shared: "team", Limits: f.limits}
 	s.State, s.Tools = stateOf(s.ControlPlane), f.manager.tools(s)
 	var err error

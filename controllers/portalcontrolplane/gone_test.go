@@ -14,6 +14,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
+	"github.com/capportal/cluster-api-provider-portal/test/kubeconfigs"
 )
 
 const notFound = "RESOURCE_NOT_FOUND"
@@ -34,7 +35,7 @@ func (f *fixture) reason(condition string) string {
 // TestGone: a lost connection shows that the cluster is gone. That is reported once, no other condition waits for anything, and
 // the portal is asked at long intervals.
 func TestGone(t *testing.T) {
-	now := newAPIServer(t, workload.Unreachable).kubeconfig("token: " + canary)
+	now := newAPIServer(t, workload.Unreachable).kubeconfig("token: " + kubeconfigs.Canary)
 	withFixture(t, &now, func(f *fixture) {
 		f.connect()
 		f.vanish()
@@ -71,7 +72,7 @@ func TestGone(t *testing.T) {
 
 // TestGoneByMistake: if the portal finds the cluster again, everything recovers without a person.
 func TestGoneByMistake(t *testing.T) {
-	now := newAPIServer(t, workload.Unreachable).kubeconfig("token: " + canary)
+	now := newAPIServer(t, workload.Unreachable).kubeconfig("token: " + kubeconfigs.Canary)
 	withFixture(t, &now, func(f *fixture) {
 		f.connect()
 		f.strike(emulator.Fault{ID: "lost", Path: "/kubernetes-clusters/*/config", Code: notFound})
@@ -98,7 +99,7 @@ func TestGoneByMistake(t *testing.T) {
 // TestNotGoneDuringARestart: a load balancer answers 404 to the kubeconfig's GET while the portal restarts. The cluster is not
 // reported as gone, and no advice to delete the Cluster is shown.
 func TestNotGoneDuringARestart(t *testing.T) {
-	now := newAPIServer(t, workload.Unreachable).kubeconfig("token: " + canary)
+	now := newAPIServer(t, workload.Unreachable).kubeconfig("token: " + kubeconfigs.Canary)
 	withFixture(t, &now, func(f *fixture) {
 		f.connect()
 		before := f.fetches()
@@ -118,7 +119,7 @@ func TestNotGoneDuringARestart(t *testing.T) {
 
 // TestGoneUnderAnotherUser: a cluster that another portal user does not see may exist.
 func TestGoneUnderAnotherUser(t *testing.T) {
-	now := newAPIServer(t, workload.Unreachable).kubeconfig("token: " + canary)
+	now := newAPIServer(t, workload.Unreachable).kubeconfig("token: " + kubeconfigs.Canary)
 	withFixture(t, &now, func(f *fixture) {
 		f.connect()
 		f.change(func(cp *infrav1.PortalControlPlane) {
@@ -141,7 +142,7 @@ func TestGoneUnderAnotherUser(t *testing.T) {
 func TestGoneSeenByAScale(t *testing.T) {
 	for title, gone := range map[string]bool{"the cluster": true, "something else": false} {
 		t.Run(title, func(t *testing.T) {
-			now := kubeconfigFor("server: 'https://192.0.2.1'", "token: "+canary)
+			now := kubeconfigs.For("server: 'https://192.0.2.1'", "token: "+kubeconfigs.Canary)
 			withFixture(t, &now, func(f *fixture) {
 				if gone {
 					f.vanish()
@@ -177,7 +178,7 @@ func (f *fixture) join(n int) {
 
 // TestAdoptsAnother: the record of the old cluster does not apply to the one whose id a person sets.
 func TestAdoptsAnother(t *testing.T) {
-	now := newAPIServer(t, workload.Unreachable).kubeconfig("token: " + canary)
+	now := newAPIServer(t, workload.Unreachable).kubeconfig("token: " + kubeconfigs.Canary)
 	withFixture(t, &now, func(f *fixture) {
 		f.connect()
 		f.furnishAnother()
@@ -190,7 +191,7 @@ func TestAdoptsAnother(t *testing.T) {
 			put(cp, last)
 			cp.Spec.ClusterID = other
 		})
-		now = kubeconfigFor("server: 'https://192.0.2.9'", "token: "+canary)
+		now = kubeconfigs.For("server: 'https://192.0.2.9'", "token: "+kubeconfigs.Canary)
 		f.connect() // the claim takes a pass of its own
 		f.connect()
 		cp := f.controlPlane()

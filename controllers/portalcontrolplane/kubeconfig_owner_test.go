@@ -15,6 +15,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -44,7 +45,7 @@ func TestKubeconfigOwnerComesBack(t *testing.T) {
 				stored := &corev1.Secret{Type: clusterv1.ClusterSecretType, ObjectMeta: metav1.ObjectMeta{
 					Namespace: prod.Namespace, Name: prod.Name + "-kubeconfig", OwnerReferences: test.owners,
 					Labels:      map[string]string{clusterv1.ClusterNameLabel: prod.Name},
-					Annotations: map[string]string{fetchedAnnotation: "2026-01-01T00:00:00Z"},
+					Annotations: map[string]string{access.FetchedAnnotation: "2026-01-01T00:00:00Z"},
 				}}
 				if err := f.store.Create(t.Context(), stored); err != nil {
 					t.Fatal(err)

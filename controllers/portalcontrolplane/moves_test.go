@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
@@ -58,7 +59,7 @@ func TestMovesOnNodes(t *testing.T) {
 			workload := newWorkload(t, test.node, test.between)
 			key := client.ObjectKey{Namespace: "default", Name: "prod"}
 			r := &Reconciler{}
-			s := &scope{Pass: pass.Pass{Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}, workload: &connection{client: workload}}
+			s := &scope{Pass: pass.Pass{Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}, way: access.Way{Workload: &connection{client: workload}}}
 			err := r.carryOut(t.Context(), s, test.move)
 			if lookAgain := apierrors.IsConflict(err) || apierrors.IsNotFound(err); lookAgain != test.lookAgain || err != nil && !lookAgain {
 				t.Errorf("error %v, want to look again: %t", err, test.lookAgain)

@@ -26,7 +26,7 @@ const autoscalerTaint = "ToBeDeletedByClusterAutoscaler"
 
 // carryOutNode does one move of a Node: one write, on the Node as it is now. If the Node is gone, it does nothing.
 func (r *Reconciler) carryOutNode(ctx context.Context, s *scope, move claims.Move) error {
-	workload, node := s.workload.Client(), &corev1.Node{}
+	workload, node := s.way.Workload.Client(), &corev1.Node{}
 	err := workload.Get(ctx, client.ObjectKey{Name: move.Node.Name}, node)
 	if apierrors.IsNotFound(err) && move.Kind != claims.NameNode {
 		return nil

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
@@ -180,7 +181,7 @@ func (d *draining) list(ctx context.Context, c client.WithWatch, list client.Obj
 }
 
 func (d *draining) scope() *scope {
-	s := &scope{Pass: pass.Pass{Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}}, workload: &connection{client: d.workload}, drains: map[string]string{}}
+	s := &scope{Pass: pass.Pass{Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}}, way: access.Way{Workload: &connection{client: d.workload}}, drains: map[string]string{}}
 	s.desired.sets = []clusterv1.MachineSet{{ObjectMeta: metav1.ObjectMeta{Name: "workers-1"}}}
 	s.desired.sets[0].Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = ptr.To(d.timeout)
 	return s

@@ -116,7 +116,7 @@ func (r *Reconciler) recordPortal(ctx context.Context, s *scope) outcome.Outcome
 // forgetCluster drops the record of another portal cluster. Nothing in it applies to the one that spec.clusterID names now,
 // except for an endpoint that the user chose.
 func (s *scope) forgetCluster() operation.State {
-	if !s.endpointChosen() {
+	if !s.EndpointChosen() {
 		s.ControlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{}
 	}
 	return operation.State{Record: operation.Record{Size: operation.SizeUnknown, AbandonedNames: s.Record.AbandonedNames}}
@@ -141,7 +141,7 @@ func (r *Reconciler) settleCreation(ctx context.Context, s *scope) outcome.Outco
 		return o
 	}
 	id, own := s.ControlPlane.Spec.ClusterID, false
-	o := s.AskKubeconfig(ctx, whyMissing, func(config []byte) outcome.Outcome {
+	o := s.AskKubeconfig(ctx, pass.WhyMissing, func(config []byte) outcome.Outcome {
 		var err error
 		if own, err = r.shownAt(ctx, s, id, config); cloud.IsRateLimited(err) || cloud.IsUnavailable(err) {
 			return outcome.FromPortalError(err)

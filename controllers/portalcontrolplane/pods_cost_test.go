@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
+	"github.com/capportal/cluster-api-provider-portal/test/kubeconfigs"
 )
 
 // BenchmarkPinnedPods measures what a look at the Pods of an autoscaled cluster costs the manager: 100 Pods whose metadata has 3 kB
@@ -74,7 +75,7 @@ func BenchmarkPinnedPods(b *testing.B) {
 func newWorkloadClient(b *testing.B, server *httptest.Server) client.Client {
 	b.Helper()
 	authority := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
-	stored := kubeconfigFor(fmt.Sprintf("server: '%s', certificate-authority-data: %s", server.URL, authority), "token: t")
+	stored := kubeconfigs.For(fmt.Sprintf("server: '%s', certificate-authority-data: %s", server.URL, authority), "token: t")
 	c := &workload.Connections{Dial: func(*url.URL) workload.DialFunc { return new(net.Dialer).DialContext }, Trim: TrimNode}
 	b.Cleanup(func() { c.Drop(prod) })
 	return c.Ensure(prod, []byte(stored)).Client()

@@ -88,7 +88,7 @@ func (s *scope) readWorkers(ctx context.Context, workload lister) error {
 
 // planRecognized makes the plan. It is done if the plan can be trusted.
 func (r *Reconciler) planRecognized(ctx context.Context, s *scope) outcome.Outcome {
-	s.clockBehind = s.workload.ClockBehind()
+	s.clockBehind = s.way.Workload.ClockBehind()
 	if err := r.makePlan(ctx, s); err != nil {
 		return outcome.Fail(err)
 	}

@@ -15,12 +15,12 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
-	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalcontrolplanes,verbs=get;list;watch;patch;adopt
@@ -43,9 +43,8 @@ import (
 type Reconciler struct {
 	Client           client.Client
 	Live             client.Reader // past the cache
-	Secrets          *secretcache.Cache
 	Identities       *identity.Resolver
-	Workloads        Workloads
+	Access           *access.Keeper
 	Recorder         events.EventRecorder
 	WatchFilterValue string
 	// Answers of portals that count for several portal clusters.
@@ -81,7 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	ctx = cloud.WithFlow(ctx, req.String()) // as in Pass.Runner
 	controlPlane := &infrav1.PortalControlPlane{}
 	if err := r.Client.Get(ctx, req.NamespacedName, controlPlane); err != nil {
-		r.Workloads.Drop(req.NamespacedName)
+		r.Access.Workloads.Drop(req.NamespacedName)
 		r.memories.Drop(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}

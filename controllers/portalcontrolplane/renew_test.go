@@ -15,10 +15,12 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/kubeconfig"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
+	"github.com/capportal/cluster-api-provider-portal/test/kubeconfigs"
 )
 
 // connect runs the steps up to the connection.
@@ -26,7 +28,7 @@ func (f *fixture) connect() *scope {
 	f.Helper()
 	s := f.scope()
 	for _, step := range f.manager.steps()[:4] {
-		if step.condition == infrav1.ConnectedCondition && s.access == workload.Working {
+		if step.condition == infrav1.ConnectedCondition && s.way.Access == workload.Working {
 			break // the Nodes are not read
 		}
 		s.outcomes[step.condition] = step.run(f.Context(), s)
@@ -86,7 +88,7 @@ func TestFetchesWhatNoLongerWorks(t *testing.T) {
 		"refused":   {newAPIServer(t, workload.Unauthorized).kubeconfig("token: old"), infrav1.KubeconfigRefusedReason, infrav1.ConnectedCondition, "refuses the credentials"},
 		"silent":    {newAPIServer(t, workload.Unreachable).kubeconfig("token: old"), infrav1.ConnectionDownReason, infrav1.ConnectedCondition, "does not answer"},
 		"untrusted": {newAPIServer(t, workload.Untrusted).kubeconfig("token: old"), infrav1.KubeconfigRefusedReason, infrav1.ConnectedCondition, "the certificate of the API server"},
-		"expired":   {newAPIServer(t, workload.Unauthorized).kubeconfig("token: " + newJWT(`{"exp":1000}`)), infrav1.KubeconfigRefusedReason, infrav1.KubeconfigReadyCondition, "have expired"},
+		"expired":   {newAPIServer(t, workload.Unauthorized).kubeconfig("token: " + kubeconfigs.JWT(`{"exp":1000}`)), infrav1.KubeconfigRefusedReason, infrav1.KubeconfigReadyCondition, "have expired"},
 	}
 	works := newAPIServer(t, workload.Working).kubeconfig("token: new")
 	for title, test := range tests {
@@ -97,7 +99,7 @@ func TestFetchesWhatNoLongerWorks(t *testing.T) {
 					t.Fatalf("%+v", o)
 				}
 				s := f.connect()
-				if o := s.outcomes[test.of]; o.IsDone() || o.Reason != test.reason || !strings.Contains(o.Message, test.says) || strings.Contains(o.Message, canary) {
+				if o := s.outcomes[test.of]; o.IsDone() || o.Reason != test.reason || !strings.Contains(o.Message, test.says) || strings.Contains(o.Message, kubeconfigs.Canary) {
 					t.Errorf("without another kubeconfig: %+v", o)
 				}
 				if got := f.fetches(); got != 2 {
@@ -149,8 +151,8 @@ func TestFetchesBeforeExpiry(t *testing.T) {
 	var now string
 	withFixture(t, &now, func(f *fixture) {
 		issue := func() {
-			certificate, key := clientPair(t, time.Now().Add(3*time.Hour))
-			now = kubeconfigFor("server: 'https://192.0.2.1'", fmt.Sprintf("client-certificate-data: %s, client-key-data: %s",
+			certificate, key := kubeconfigs.ClientPair(t, time.Now().Add(3*time.Hour))
+			now = kubeconfigs.For("server: 'https://192.0.2.1'", fmt.Sprintf("client-certificate-data: %s, client-key-data: %s",
 				base64.StdEncoding.EncodeToString(certificate), base64.StdEncoding.EncodeToString(key)))
 		}
 		issue()
@@ -183,7 +185,7 @@ func TestFetchesBeforeExpiry(t *testing.T) {
 
 // TestFetchesAfterUpgrade: the kubeconfig is fetched once, also by a manager that did not see the upgrade end.
 func TestFetchesAfterUpgrade(t *testing.T) {
-	now := kubeconfigFor("server: 'https://192.0.2.1'", "token: "+canary)
+	now := kubeconfigs.For("server: 'https://192.0.2.1'", "token: "+kubeconfigs.Canary)
 	withFixture(t, &now, func(f *fixture) {
 		f.connect()
 		f.connect()
@@ -199,7 +201,7 @@ func TestFetchesAfterUpgrade(t *testing.T) {
 		}
 		put(operation.Succeeded)
 		f.restart()
-		now = kubeconfigFor("server: 'https://192.0.2.2'", "token: "+canary)
+		now = kubeconfigs.For("server: 'https://192.0.2.2'", "token: "+kubeconfigs.Canary)
 		for range 10 {
 			f.connect()
 			time.Sleep(time.Minute)
@@ -220,7 +222,7 @@ func TestRequestsOfScales(t *testing.T) {
 				issued := 0
 				f.nodes.kubeconfig = func() string {
 					issued++
-					return kubeconfigFor("server: 'https://192.0.2.1'", fmt.Sprintf("token: %s-%d", canary, issued))
+					return kubeconfigs.For("server: 'https://192.0.2.1'", fmt.Sprintf("token: %s-%d", kubeconfigs.Canary, issued))
 				}
 				f.connect()
 				f.connect()
@@ -259,7 +261,7 @@ func TestRequestsOfScales(t *testing.T) {
 func TestRefusedUpgradeFetchesNothing(t *testing.T) {
 	for result, want := range map[operation.Result]int{operation.Refused: 0, operation.Failed: 1, operation.Abandoned: 1} {
 		t.Run(string(result), func(t *testing.T) {
-			now := kubeconfigFor("server: 'https://192.0.2.1'", "token: "+canary)
+			now := kubeconfigs.For("server: 'https://192.0.2.1'", "token: "+kubeconfigs.Canary)
 			withFixture(t, &now, func(f *fixture) {
 				f.connect()
 				before := f.fetches()
@@ -280,12 +282,12 @@ func TestRefusedUpgradeFetchesNothing(t *testing.T) {
 
 // TestConnecting: while a connection begins, no other one is made, and no other kubeconfig is fetched.
 func TestConnecting(t *testing.T) {
-	now := newAPIServer(t, workload.Connecting).kubeconfig("token: " + canary)
+	now := newAPIServer(t, workload.Connecting).kubeconfig("token: " + kubeconfigs.Canary)
 	withFixture(t, &now, func(f *fixture) {
 		f.connect()
 		for range 60 {
 			s := f.connect()
-			if o := s.outcomes[infrav1.ConnectedCondition]; o.Reason != infrav1.ConnectionDownReason || o.RequeueAfter != connectTime {
+			if o := s.outcomes[infrav1.ConnectedCondition]; o.Reason != infrav1.ConnectionDownReason || o.RequeueAfter != access.ConnectTime {
 				t.Fatalf("%+v", o)
 			}
 			time.Sleep(time.Second)

@@ -12,6 +12,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
+	"github.com/capportal/cluster-api-provider-portal/test/kubeconfigs"
 )
 
 // available reports whether the conditions Connected and Available are True.
@@ -36,8 +37,8 @@ func (f *fixture) setConnected() {
 // API server is being asked or does not answer. After a minute, the condition reports that the connection is missing.
 func TestRestartKeepsAvailable(t *testing.T) {
 	for title, config := range map[string]string{
-		"it has not answered": newAPIServer(t, workload.Connecting).kubeconfig("token: " + canary),
-		"it does not answer":  newAPIServer(t, workload.Unreachable).kubeconfig("token: " + canary),
+		"it has not answered": newAPIServer(t, workload.Connecting).kubeconfig("token: " + kubeconfigs.Canary),
+		"it does not answer":  newAPIServer(t, workload.Unreachable).kubeconfig("token: " + kubeconfigs.Canary),
 	} {
 		t.Run(title, func(t *testing.T) {
 			withFixture(t, &config, func(f *fixture) {

@@ -86,11 +86,11 @@ func TestRetainInAScaleDown(t *testing.T) {
 	}
 }
 
-func disconnected(_ *fixture, s *scope) { s.access = workload.Unreachable }
+func disconnected(_ *fixture, s *scope) { s.way.Access = workload.Unreachable }
 
 func refusing(f *fixture, s *scope) {
 	nodes, _ := f.nodes.Client.(client.WithWatch)
-	s.workload = &connection{client: interceptor.NewClient(nodes, interceptor.Funcs{
+	s.way.Workload = &connection{client: interceptor.NewClient(nodes, interceptor.Funcs{
 		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 			return apierrors.NewForbidden(corev1.Resource("nodes"), "w", errors.New("a policy"))
 		},

@@ -13,23 +13,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
-	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
 
 // scope is one pass over one PortalControlPlane: what it has read, and the outcomes of its steps.
 type scope struct {
 	pass.Pass
 
-	// access is how the API server reacts to the stored kubeconfig.
-	access workload.Access
-	// userManaged is the name of the kubeconfig Secret if it is user-managed.
-	userManaged string
-
-	workload Workload // the connection to the workload cluster, or nil
+	way access.Way // to the workload cluster
 
 	// Of the workload cluster, once connected.
 	serverVersion string // version of the API server

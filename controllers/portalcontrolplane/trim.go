@@ -11,8 +11,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
@@ -80,16 +82,30 @@ func keptConditions(n *corev1.Node) (kept []corev1.NodeCondition) {
 func (s *scope) readCachedNodes(ctx context.Context) outcome.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
-	err := s.readWorkers(ctx, s.workload)
+	err := s.readWorkers(ctx, s.way.Workload)
 	switch {
 	case errors.Is(err, workload.ErrOversized):
-		return outcome.StallFor(connectionRetry, infrav1.TooManyNodesReason, "the API server at %s returns more than %d Nodes, or more than %d MiB, so "+
-			"the workers stay as they are. Delete the Nodes that have no machine, or remove workers at the portal", s.endpoint(),
+		return outcome.StallFor(access.Retry, infrav1.TooManyNodesReason, "the API server at %s returns more than %d Nodes, or more than %d MiB, so "+
+			"the workers stay as they are. Delete the Nodes that have no machine, or remove workers at the portal", s.Endpoint(),
 			workload.MaxObjects, workload.MaxNodeList>>20)
 	case err != nil && ctx.Err() != nil:
-		return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not return its Nodes. The provider tries again", s.endpoint())
+		return outcome.WaitFor(access.Retry, infrav1.ConnectionDownReason, "the API server at %s does not return its Nodes. The provider tries again", s.Endpoint())
 	case err != nil:
 		return outcome.Fail(fmt.Errorf("list Nodes: %w", err))
 	}
 	return outcome.Outcome{}
+}
+
+// annotationsOf returns the annotations of the Node that a plan depends on.
+func annotationsOf(n *corev1.Node) map[string]string {
+	all := map[string]string{}
+	for _, key := range []string{
+		infrav1.DrainStartedAnnotation, infrav1.DrainedAnnotation, infrav1.RemediatedAnnotation, infrav1.ScaleDownDisabledAnnotation,
+		infrav1.DrainRulesAnnotation, scaleDownDisabled, clusterv1.OwnerNameAnnotation,
+	} {
+		if value, found := n.Annotations[key]; found {
+			all[key] = value
+		}
+	}
+	return all
 }

@@ -81,7 +81,7 @@ func TestReadsMoreThanItAsksFor(t *testing.T) {
 				all.Items[i].Name = fmt.Sprint("w-", i)
 			}
 			s := passed(func(s *scope) {
-				s.workload = crowd{&connection{client: fake.NewClientBuilder().WithScheme(newScheme(t)).WithLists(all).Build()}}
+				s.way.Workload = crowd{&connection{client: fake.NewClientBuilder().WithScheme(newScheme(t)).WithLists(all).Build()}}
 			})
 			o := s.readCachedNodes(t.Context())
 			if o.Reason != want || o.IsDone() != (want == "") {

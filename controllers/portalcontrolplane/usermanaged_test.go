@@ -15,8 +15,10 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
+	"github.com/capportal/cluster-api-provider-portal/test/kubeconfigs"
 )
 
 // secret is the kubeconfig Secret.
@@ -76,7 +78,7 @@ func (f *fixture) adopt() {
 // ways out work. It does not help if the user also sets the portal cluster and its endpoint.
 func TestSecretMadeBeforehand(t *testing.T) {
 	server := newAPIServer(t, workload.Working)
-	theirs, portals := server.kubeconfig("token: theirs"), newAPIServer(t, workload.Working).kubeconfig("token: "+canary)
+	theirs, portals := server.kubeconfig("token: theirs"), newAPIServer(t, workload.Working).kubeconfig("token: "+kubeconfigs.Canary)
 	held := func(f *fixture) {
 		f.Helper()
 		f.adopt()
@@ -86,7 +88,7 @@ func TestSecretMadeBeforehand(t *testing.T) {
 		if o.Kind != outcome.Stalled || o.Reason != infrav1.SecretTakenReason || !strings.Contains(o.Message, infrav1.UserManagedAnnotation) {
 			t.Errorf("%+v", o)
 		}
-		if s.access != workload.Working || f.stored() != theirs || server.hits.Load() > 0 || len(f.secret().OwnerReferences) > 0 {
+		if s.way.Access != workload.Working || f.stored() != theirs || server.hits.Load() > 0 || len(f.secret().OwnerReferences) > 0 {
 			t.Errorf("the Secret is used or changed: %+v, %d requests", s.outcomes, server.hits.Load())
 		}
 	}
@@ -105,7 +107,7 @@ func TestSecretMadeBeforehand(t *testing.T) {
 		withFixture(t, &portals, func(f *fixture) {
 			held(f)
 			f.edit(mark)
-			if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.access != workload.Working || server.hits.Load() == 0 || f.stored() != theirs {
+			if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.way.Access != workload.Working || server.hits.Load() == 0 || f.stored() != theirs {
 				t.Errorf("%+v", s.outcomes)
 			}
 			if f.fetches() != 1 || f.controlPlane().Spec.ControlPlaneEndpoint.Host != "192.0.2.66" {
@@ -117,14 +119,14 @@ func TestSecretMadeBeforehand(t *testing.T) {
 
 // TestUserManaged: the user's kubeconfig is never replaced, even if it stops working, and conditions report what to do.
 func TestUserManaged(t *testing.T) {
-	portals := newAPIServer(t, workload.Working).kubeconfig("token: " + canary)
+	portals := newAPIServer(t, workload.Working).kubeconfig("token: " + kubeconfigs.Canary)
 	works := newAPIServer(t, workload.Working)
 	tests := map[string]struct{ theirs, of, reason string }{
 		"it works":                {works.kubeconfig("token: theirs"), infrav1.KubeconfigReadyCondition, ""},
 		"it is refused":           {newAPIServer(t, workload.Unauthorized).kubeconfig("token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
 		"nothing answers":         {newAPIServer(t, workload.Unreachable).kubeconfig("token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
 		"another certificate":     {newAPIServer(t, workload.Untrusted).kubeconfig("token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
-		"it has expired":          {newAPIServer(t, workload.Unauthorized).kubeconfig("token: " + newJWT(`{"exp":1000}`)), infrav1.KubeconfigReadyCondition, infrav1.KubeconfigRefusedReason},
+		"it has expired":          {newAPIServer(t, workload.Unauthorized).kubeconfig("token: " + kubeconfigs.JWT(`{"exp":1000}`)), infrav1.KubeconfigReadyCondition, infrav1.KubeconfigRefusedReason},
 		"it names a token's file": {works.kubeconfig("tokenFile: /etc/hostname"), infrav1.KubeconfigReadyCondition, infrav1.KubeconfigInvalidReason},
 		"it is damaged":           {"{", infrav1.KubeconfigReadyCondition, infrav1.KubeconfigInvalidReason},
 	}
@@ -140,10 +142,10 @@ func TestUserManaged(t *testing.T) {
 					time.Sleep(time.Second)
 				}
 				o := s.outcomes[test.of]
-				if o.Reason != test.reason || !o.IsDone() && !(strings.Contains(o.Message, "prod-kubeconfig") && strings.HasSuffix(o.Message, correctUserManaged)) {
+				if o.Reason != test.reason || !o.IsDone() && !(strings.Contains(o.Message, "prod-kubeconfig") && strings.HasSuffix(o.Message, "and the provider stores the portal's kubeconfig")) {
 					t.Errorf("%+v", o)
 				}
-				if f.stored() != test.theirs || f.fetches() > 5 || strings.Contains(o.Message, canary) {
+				if f.stored() != test.theirs || f.fetches() > 5 || strings.Contains(o.Message, kubeconfigs.Canary) {
 					t.Errorf("replaced after %d fetches", f.fetches())
 				}
 				if err := f.store.Delete(t.Context(), f.secret()); err != nil {
@@ -160,7 +162,7 @@ func TestUserManaged(t *testing.T) {
 // TestUserManagedOfGoneCluster: the provider notices that a portal cluster is gone, although the kubeconfig does not come from
 // the portal.
 func TestUserManagedOfGoneCluster(t *testing.T) {
-	theirs, portals := newAPIServer(t, workload.Unreachable).kubeconfig("token: theirs"), newAPIServer(t, workload.Working).kubeconfig("token: "+canary)
+	theirs, portals := newAPIServer(t, workload.Unreachable).kubeconfig("token: theirs"), newAPIServer(t, workload.Working).kubeconfig("token: "+kubeconfigs.Canary)
 	withFixture(t, &portals, func(f *fixture) {
 		f.connect()
 		f.edit(write(theirs))
@@ -177,7 +179,7 @@ func TestUserManagedOfGoneCluster(t *testing.T) {
 // is one from an older backup, and one of an earlier version of the provider, whose records have no digest.
 func TestChangedSecret(t *testing.T) {
 	theirs := newAPIServer(t, workload.Working)
-	portals := newAPIServer(t, workload.Working).kubeconfig("token: " + canary)
+	portals := newAPIServer(t, workload.Working).kubeconfig("token: " + kubeconfigs.Canary)
 	tests := map[string]func(f *fixture){
 		"edited":                 func(f *fixture) { f.edit(write(theirs.kubeconfig("token: theirs"))) },
 		"damaged":                func(f *fixture) { f.edit(write("{")) },
@@ -194,7 +196,7 @@ func TestChangedSecret(t *testing.T) {
 			withFixture(t, &portals, func(f *fixture) {
 				f.connect()
 				change(f)
-				if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.access != workload.Connecting || !f.storedIs(portals) {
+				if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.way.Access != workload.Connecting || !f.storedIs(portals) {
 					t.Errorf("%+v", s.outcomes)
 				}
 				if f.workloads.kubeconfig != f.stored() || f.fetches() != 2 || theirs.hits.Load() > 0 {
@@ -218,7 +220,7 @@ func (f *fixture) forgetDigest() {
 // reports why.
 func TestChangedSecretWithoutPortal(t *testing.T) {
 	theirs := newAPIServer(t, workload.Working)
-	portals := newAPIServer(t, workload.Working).kubeconfig("token: " + canary)
+	portals := newAPIServer(t, workload.Working).kubeconfig("token: " + kubeconfigs.Canary)
 	withFixture(t, &portals, func(f *fixture) {
 		f.connect()
 		f.edit(write(theirs.kubeconfig("token: theirs")))
@@ -238,16 +240,19 @@ func TestChangedSecretWithoutPortal(t *testing.T) {
 // TestCrashBeforeTheSecret: a manager that stops between the digest and the Secret leaves nothing that a person has to repair.
 func TestCrashBeforeTheSecret(t *testing.T) {
 	for _, first := range []bool{true, false} {
-		portals := kubeconfigFor("server: 'https://192.0.2.1'", "token: old")
+		portals := kubeconfigs.For("server: 'https://192.0.2.1'", "token: old")
 		withFixture(t, &portals, func(f *fixture) {
 			if !first {
 				f.connect()
 				f.edit(func(s *corev1.Secret) { s.Data = map[string][]byte{"value": []byte("{")} })
 			}
 			s := f.scope()
-			portals = kubeconfigFor("server: 'https://192.0.2.2'", "token: new")
-			if o := f.manager.recordCluster(t.Context(), s, clusterv1.APIEndpoint{Host: "192.0.2.1", Port: 443}, "digest of what was never stored"); !o.IsDone() {
-				t.Fatalf("%+v", o)
+			portals = kubeconfigs.For("server: 'https://192.0.2.2'", "token: new")
+			if err := s.Change(t.Context(), func(next *operation.State) {
+				next.Record.Endpoint, next.Record.KubeconfigDigest = clusterv1.APIEndpoint{Host: "192.0.2.1", Port: 443}, "digest of what was never stored"
+				s.ControlPlane.Spec.ControlPlaneEndpoint = next.Record.Endpoint
+			}); err != nil {
+				t.Fatal(err)
 			}
 			f.restart()
 			if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || !f.storedIs(portals) {

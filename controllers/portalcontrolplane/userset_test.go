@@ -31,7 +31,7 @@ func TestEndpointChosen(t *testing.T) {
 	} {
 		s := &scope{Pass: pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}, State: operation.State{Record: test.record}}}
 		s.ControlPlane.Spec.ControlPlaneEndpoint = test.inSpec
-		if s.endpointChosen() != test.chosen {
+		if s.EndpointChosen() != test.chosen {
 			t.Errorf("%s: chosen is %t", title, !test.chosen)
 		}
 		s.forgetCluster()

@@ -78,7 +78,7 @@ func (r *Reconciler) carryOutPlan(ctx context.Context, s *scope) outcome.Outcome
 // makePlan decides from the cache. A plan that changes something is made again from live reads, because the sum of the replicas
 // and the Machines that are being deleted must be from the same moment.
 func (r *Reconciler) makePlan(ctx context.Context, s *scope) error {
-	if err := r.planFrom(ctx, s, s.members, r.Client, s.workload); err != nil {
+	if err := r.planFrom(ctx, s, s.members, r.Client, s.way.Workload); err != nil {
 		return err
 	}
 	if len(s.plan.Moves) == 0 && !s.plan.Scale {
@@ -88,7 +88,7 @@ func (r *Reconciler) makePlan(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	return r.planFrom(ctx, s, live, r.Live, s.workload.Client())
+	return r.planFrom(ctx, s, live, r.Live, s.way.Workload.Client())
 }
 
 func (r *Reconciler) planFrom(ctx context.Context, s *scope, from members, reader client.Reader, workload lister) (err error) {

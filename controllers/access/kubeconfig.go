@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portalcontrolplane
+package access
 
 import (
 	"bytes"
@@ -21,16 +21,17 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
 
-// connectionRetry is how often an API server that does not answer is asked again.
-const connectionRetry = 15 * time.Second
+// Retry is how often an API server that does not answer is asked again.
+const Retry = 15 * time.Second
 
 // Annotations of the kubeconfig Secret.
 const (
-	// fetchedAnnotation says when the kubeconfig was fetched from the portal.
-	fetchedAnnotation = "infrastructure.cluster.x-k8s.io/fetched-at"
+	// FetchedAnnotation says when the kubeconfig was fetched from the portal.
+	FetchedAnnotation = "infrastructure.cluster.x-k8s.io/fetched-at"
 	// fetchedAfterAnnotation names the operation that had ended by then.
 	fetchedAfterAnnotation = "infrastructure.cluster.x-k8s.io/fetched-after"
 )
@@ -46,7 +47,7 @@ func (k storedKubeconfig) content() []byte { return k.Data[secret.KubeconfigData
 
 // fetched returns when the kubeconfig was fetched. If the annotation cannot be read, that is when the Secret was created.
 func (k storedKubeconfig) fetched() time.Time {
-	if at, err := time.Parse(time.RFC3339, k.Annotations[fetchedAnnotation]); err == nil {
+	if at, err := time.Parse(time.RFC3339, k.Annotations[FetchedAnnotation]); err == nil {
 		return at
 	}
 	return k.CreationTimestamp.Time
@@ -62,82 +63,86 @@ func (k storedKubeconfig) writtenByProvider(record operation.Record) bool {
 // changed since, restored from an older backup, or stored by an earlier version of the provider. It is replaced and not used, so
 // a user who forges the mark only loses the Secret.
 func (k storedKubeconfig) taken(record operation.Record) bool {
-	_, marked := k.Annotations[fetchedAnnotation]
+	_, marked := k.Annotations[FetchedAnnotation]
 	return !k.missing && !marked && !k.writtenByProvider(record)
 }
 
 // The reasons for a fetch besides an access that fails. Each has its own backoff, so that a portal that returns the same
 // kubeconfig for one reason is still asked at once for another one.
 const (
-	whyMissing  = "missing"
 	whyUpgrade  = "upgrade"
 	whyExpiring = "expiring"
 )
 
-// reconcileKubeconfig keeps the kubeconfig Secret (CAPI contract, Cluster kubeconfig management) and the endpoint. An existing
+// Keep keeps the kubeconfig Secret (CAPI contract, Cluster kubeconfig management) and the endpoint. An existing
 // kubeconfig is fetched again if it does not work, well before it expires, and after each upgrade, which may change it. A scale
 // does not change the control plane.
-func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.Outcome {
-	if !s.done(infrav1.ProvisionedCondition) {
-		return outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the portal cluster: see condition Provisioned")
-	}
-	stored, err := r.readKubeconfig(ctx, s)
+func (k *Keeper) Keep(ctx context.Context, p *pass.Pass) (w Way, o outcome.Outcome) {
+	stored, err := k.readKubeconfig(ctx, p)
 	if err != nil {
-		return outcome.Fail(fmt.Errorf("read kubeconfig Secret: %w", err))
+		return w, outcome.Fail(fmt.Errorf("read kubeconfig Secret: %w", err))
 	}
 	switch {
 	case kubeconfig.UserManaged(stored.Secret):
-		return r.useUserManaged(ctx, s, stored)
-	case stored.taken(s.Record):
-		r.Secrets.Forget(s.kubeconfigSecret())
-		return takenSecret(stored)
+		return k.useUserManaged(ctx, p, stored)
+	case stored.taken(p.Record):
+		k.Secrets.Forget(secretKey(p))
+		return w, takenSecret(stored)
 	case !stored.missing:
-		if _, err := ownerref.RestoreSecret(ctx, r.Client, s.ControlPlane, s.Cluster.Name, stored.Secret); err != nil {
-			return outcome.Fail(err)
+		if _, err := ownerref.RestoreSecret(ctx, k.Client, p.ControlPlane, p.Cluster.Name, stored.Secret); err != nil {
+			return w, outcome.Fail(err)
 		}
 	}
-	if stored.missing || !s.ControlPlane.Spec.ControlPlaneEndpoint.IsValid() {
-		return r.fetchKubeconfig(ctx, s, stored, whyMissing)
+	if stored.missing || !p.ControlPlane.Spec.ControlPlaneEndpoint.IsValid() {
+		o = k.fetchKubeconfig(ctx, p, &w, stored, pass.WhyMissing)
+		return w, o
 	}
-	r.connect(s, stored)
-	why, again := s.whyFetch(stored)
+	w = k.connect(p, stored)
+	why, again := w.whyFetch(p, stored)
 	if why == "" {
-		return outcome.Outcome{}.In(again)
+		return w, outcome.Outcome{}.In(again)
 	}
-	o := r.fetchKubeconfig(ctx, s, stored, why)
+	o = k.fetchKubeconfig(ctx, p, &w, stored, why)
 	switch {
-	case !s.Gone.IsDone():
-		return outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the portal cluster: see condition Provisioned")
-	case s.access == accessExpired || s.access == workload.Unusable || s.access == accessChanged:
-		return s.unusableKubeconfig(o)
+	case !p.Gone.IsDone():
+		return w, outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the portal cluster: see condition Provisioned")
+	case w.Access == accessExpired || w.Access == workload.Unusable || w.Access == accessChanged:
+		return w, w.unusable(o)
 	}
-	return outcome.Outcome{}.In(o.RequeueAfter) // the old one may still do
+	return w, outcome.Outcome{}.In(o.RequeueAfter) // the old one may still do
+}
+
+// Forget drops what is known of the kubeconfig Secret of a control plane that goes.
+func (k *Keeper) Forget(p *pass.Pass) {
+	if p.Cluster != nil {
+		k.Secrets.Forget(secretKey(p))
+	}
 }
 
 // readKubeconfig returns the kubeconfig Secret, which may be changed. It is read only if it may have changed.
-func (r *Reconciler) readKubeconfig(ctx context.Context, s *scope) (storedKubeconfig, error) {
-	key := s.kubeconfigSecret()
+func (k *Keeper) readKubeconfig(ctx context.Context, p *pass.Pass) (storedKubeconfig, error) {
+	key := secretKey(p)
 	missing := storedKubeconfig{Secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, missing: true}
-	if r.Secrets.Absent(ctx, key) {
+	if k.Secrets.Absent(ctx, key) {
 		return missing, nil // if one was created a moment ago, creating ours fails
 	}
-	known, err := r.Secrets.Get(ctx, key)
+	known, err := k.Secrets.Get(ctx, key)
 	if err != nil {
 		return missing, client.IgnoreNotFound(err)
 	}
 	return storedKubeconfig{Secret: known.DeepCopy()}, nil
 }
 
-func (s *scope) kubeconfigSecret() client.ObjectKey {
-	return client.ObjectKey{Namespace: s.Cluster.Namespace, Name: secret.Name(s.Cluster.Name, secret.Kubeconfig)}
+func secretKey(p *pass.Pass) client.ObjectKey {
+	return client.ObjectKey{Namespace: p.Cluster.Namespace, Name: secret.Name(p.Cluster.Name, secret.Kubeconfig)}
 }
 
 // whyFetch returns the reason to fetch the kubeconfig now, or "" and the time until it has to be renewed.
-func (s *scope) whyFetch(stored storedKubeconfig) (why string, again time.Duration) {
+func (w Way) whyFetch(p *pass.Pass, stored storedKubeconfig) (why string, again time.Duration) {
 	switch {
-	case s.access.Failing():
-		return string(s.access), 0
-	case s.Last.Is(operation.Upgrade) && !s.Last.InFlight() && s.Last.Result != operation.Refused && stored.Annotations[fetchedAfterAnnotation] != s.Last.ID:
+	case w.Access.Failing():
+		return string(w.Access), 0
+	case p.Last.Is(operation.Upgrade) && !p.Last.InFlight() && p.Last.Result != operation.Refused && stored.Annotations[fetchedAfterAnnotation] != p.Last.ID:
 		return whyUpgrade, 0
 	}
 	config, err := kubeconfig.RESTConfig(stored.content())
@@ -151,11 +156,11 @@ func (s *scope) whyFetch(stored storedKubeconfig) (why string, again time.Durati
 	return "", again
 }
 
-// unusableKubeconfig is the outcome if the stored kubeconfig cannot be used and the portal returned no other one.
-func (s *scope) unusableKubeconfig(fetch outcome.Outcome) outcome.Outcome {
+// unusable is the outcome if the stored kubeconfig cannot be used and the portal returned no other one.
+func (w Way) unusable(fetch outcome.Outcome) outcome.Outcome {
 	reason, state := infrav1.KubeconfigRefusedReason, "the credentials in the stored kubeconfig have expired"
 	advice := ", and the portal returns no newer ones. Ask the portal's support for new credentials"
-	switch s.access {
+	switch w.Access {
 	case workload.Unusable:
 		reason, state = infrav1.KubeconfigInvalidReason, "the content of the kubeconfig Secret is not an allowed kubeconfig"
 	case accessChanged:
@@ -172,11 +177,11 @@ func (s *scope) unusableKubeconfig(fetch outcome.Outcome) outcome.Outcome {
 
 // fetchKubeconfig fetches and stores the kubeconfig. The digest is recorded before the Secret is written. A manager that stops in
 // between leaves a Secret that does not match, which is fetched again.
-func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored storedKubeconfig, why string) outcome.Outcome {
-	return s.AskKubeconfig(ctx, why, func(config []byte) outcome.Outcome {
+func (k *Keeper) fetchKubeconfig(ctx context.Context, p *pass.Pass, w *Way, stored storedKubeconfig, why string) outcome.Outcome {
+	return p.AskKubeconfig(ctx, why, func(config []byte) outcome.Outcome {
 		endpoint, err := endpointOf(config)
 		if err == nil {
-			err = r.Identities.Hosts.CheckServer(s.Identity.BaseURL, endpoint.Host)
+			err = k.Hosts.CheckServer(p.Identity.BaseURL, endpoint.Host)
 		}
 		if err == nil {
 			config, err = kubeconfig.Minimal(config)
@@ -184,67 +189,67 @@ func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored store
 		if err != nil {
 			return outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "the portal's kubeconfig cannot be used: %v", err)
 		}
-		same := !stored.missing && bytes.Equal(stored.content(), config) && s.access != accessChanged
-		if o := r.recordCluster(ctx, s, endpoint, kubeconfig.Digest(config)); !o.IsDone() {
+		same := !stored.missing && bytes.Equal(stored.content(), config) && w.Access != accessChanged
+		if o := recordCluster(ctx, p, endpoint, kubeconfig.Digest(config)); !o.IsDone() {
 			return o
 		}
-		switch err := r.storeKubeconfig(ctx, s, stored, config); {
+		switch err := k.storeKubeconfig(ctx, p, stored, config); {
 		case stored.missing && apierrors.IsAlreadyExists(err):
 			return outcome.RetryAfter(0) // it was created a moment ago: look at it
 		case err != nil:
 			return outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "Secret %s cannot be written: %v", stored.Name, err)
-		case same && why != whyMissing:
+		case same && why != pass.WhyMissing:
 			return outcome.WaitFor(0, infrav1.ReadyReason, "") // asked again ever more slowly
 		}
-		s.workload = r.Workloads.Ensure(client.ObjectKeyFromObject(s.ControlPlane), config)
-		s.access = workload.Connecting
+		w.Workload = k.Workloads.Ensure(client.ObjectKeyFromObject(p.ControlPlane), config)
+		w.Access = workload.Connecting
 		return outcome.Outcome{}
 	})
 }
 
 // storeKubeconfig creates or updates the Secret as the contract requires.
-func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, stored storedKubeconfig, config []byte) (err error) {
+func (k *Keeper) storeKubeconfig(ctx context.Context, p *pass.Pass, stored storedKubeconfig, config []byte) (err error) {
 	before, obj := stored.DeepCopy(), stored.Secret
 	obj.Data = map[string][]byte{secret.KubeconfigDataName: config}
-	metav1.SetMetaDataLabel(&obj.ObjectMeta, clusterv1.ClusterNameLabel, s.Cluster.Name)
-	metav1.SetMetaDataAnnotation(&obj.ObjectMeta, fetchedAnnotation, time.Now().UTC().Format(time.RFC3339))
-	if s.Last != nil && !s.Last.InFlight() {
-		metav1.SetMetaDataAnnotation(&obj.ObjectMeta, fetchedAfterAnnotation, s.Last.ID)
+	metav1.SetMetaDataLabel(&obj.ObjectMeta, clusterv1.ClusterNameLabel, p.Cluster.Name)
+	metav1.SetMetaDataAnnotation(&obj.ObjectMeta, FetchedAnnotation, time.Now().UTC().Format(time.RFC3339))
+	if p.Last != nil && !p.Last.InFlight() {
+		metav1.SetMetaDataAnnotation(&obj.ObjectMeta, fetchedAfterAnnotation, p.Last.ID)
 	}
-	if err := controllerutil.SetControllerReference(s.ControlPlane, obj, r.Client.Scheme()); err != nil {
+	if err := controllerutil.SetControllerReference(p.ControlPlane, obj, k.Client.Scheme()); err != nil {
 		return fmt.Errorf("kubeconfig Secret %s: %w", obj.Name, err)
 	}
 	if stored.missing {
 		obj.Type = clusterv1.ClusterSecretType
-		err = r.Client.Create(ctx, obj)
+		err = k.Client.Create(ctx, obj)
 	} else {
-		err = r.Client.Patch(ctx, obj, client.MergeFrom(before))
+		err = k.Client.Patch(ctx, obj, client.MergeFrom(before))
 	}
-	if r.Secrets.Forget(s.kubeconfigSecret()); err == nil {
-		r.Secrets.Put(obj.DeepCopy())
+	if k.Secrets.Forget(secretKey(p)); err == nil {
+		k.Secrets.Put(obj.DeepCopy())
 	}
 	return err
 }
 
 // recordCluster stores the endpoint, the digest of the kubeconfig and, for an adopted cluster, the user that knows it. An
 // endpoint that the user chose stays.
-func (r *Reconciler) recordCluster(ctx context.Context, s *scope, endpoint clusterv1.APIEndpoint, digest string) outcome.Outcome {
-	userID := s.Record.UserID
+func recordCluster(ctx context.Context, p *pass.Pass, endpoint clusterv1.APIEndpoint, digest string) outcome.Outcome {
+	userID := p.Record.UserID
 	if userID == "" {
 		var err error
-		if userID, err = s.Identity.Portal.UserID(ctx); err != nil {
+		if userID, err = p.Identity.Portal.UserID(ctx); err != nil {
 			return outcome.FromPortalError(err)
 		}
 	}
 	inSpec := endpoint
-	if s.endpointChosen() {
-		inSpec = s.ControlPlane.Spec.ControlPlaneEndpoint
+	if p.EndpointChosen() {
+		inSpec = p.ControlPlane.Spec.ControlPlaneEndpoint
 	}
-	if s.ControlPlane.Spec.ControlPlaneEndpoint == inSpec && s.Record.Endpoint == endpoint && s.Record.UserID == userID && s.Record.KubeconfigDigest == digest {
+	if p.ControlPlane.Spec.ControlPlaneEndpoint == inSpec && p.Record.Endpoint == endpoint && p.Record.UserID == userID && p.Record.KubeconfigDigest == digest {
 		return outcome.Outcome{}
 	}
-	err := s.Change(ctx, func(next *operation.State) {
-		s.ControlPlane.Spec.ControlPlaneEndpoint = inSpec
+	err := p.Change(ctx, func(next *operation.State) {
+		p.ControlPlane.Spec.ControlPlaneEndpoint = inSpec
 		next.Record.UserID, next.Record.KubeconfigDigest, next.Record.Endpoint = userID, digest, endpoint
 	})
 	if err != nil {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portalcontrolplane
+package access
 
 import (
 	"context"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
 // A kubeconfig Secret with the annotation user-managed belongs to a user. The provider connects with it and never replaces it. It
@@ -22,45 +23,45 @@ func takenSecret(stored storedKubeconfig) outcome.Outcome {
 }
 
 // useUserManaged keeps the endpoint, and finds out how the API server reacts to the user's kubeconfig.
-func (r *Reconciler) useUserManaged(ctx context.Context, s *scope, stored storedKubeconfig) outcome.Outcome {
-	s.userManaged = stored.Name
+func (k *Keeper) useUserManaged(ctx context.Context, p *pass.Pass, stored storedKubeconfig) (w Way, o outcome.Outcome) {
 	endpoint, err := endpointOf(stored.content())
 	if err == nil {
-		err = r.Identities.Hosts.CheckServer(s.Identity.BaseURL, endpoint.Host)
+		err = k.Hosts.CheckServer(p.Identity.BaseURL, endpoint.Host)
 	}
 	if err != nil {
-		return outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "the kubeconfig in the user-managed Secret %s cannot be used: %v. %s",
+		return w, outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "the kubeconfig in the user-managed Secret %s cannot be used: %v. %s",
 			stored.Name, err, correctUserManaged)
 	}
-	if s.Record.UserID == "" {
-		if o := s.AskKubeconfig(ctx, whyMissing, func([]byte) outcome.Outcome { return outcome.Outcome{} }); !o.IsDone() {
-			return o
+	if p.Record.UserID == "" {
+		if o := p.AskKubeconfig(ctx, pass.WhyMissing, func([]byte) outcome.Outcome { return outcome.Outcome{} }); !o.IsDone() {
+			return w, o
 		}
 	}
-	if o := r.recordCluster(ctx, s, endpoint, s.Record.KubeconfigDigest); !o.IsDone() {
-		return o
+	if o := recordCluster(ctx, p, endpoint, p.Record.KubeconfigDigest); !o.IsDone() {
+		return w, o
 	}
-	r.connect(s, stored)
-	if s.access.Failing() {
-		s.AskKubeconfig(ctx, whyUserManaged, func([]byte) outcome.Outcome {
+	w = k.connect(p, stored)
+	w.UserManaged = stored.Name
+	if w.Access.Failing() {
+		p.AskKubeconfig(ctx, whyUserManaged, func([]byte) outcome.Outcome {
 			return outcome.WaitFor(0, infrav1.ReadyReason, "") // asked again ever more slowly
 		})
 	}
 	switch {
-	case !s.Gone.IsDone():
-		return outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the portal cluster: see condition Provisioned")
-	case s.access == accessExpired:
-		return outcome.StallFor(0, infrav1.KubeconfigRefusedReason, "the credentials in the user-managed Secret %s have expired. %s",
+	case !p.Gone.IsDone():
+		return w, outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the portal cluster: see condition Provisioned")
+	case w.Access == accessExpired:
+		return w, outcome.StallFor(0, infrav1.KubeconfigRefusedReason, "the credentials in the user-managed Secret %s have expired. %s",
 			stored.Name, correctUserManaged)
 	}
-	return outcome.Outcome{}
+	return w, outcome.Outcome{}
 }
 
 const correctUserManaged = "Correct the Secret, or delete it, and the provider stores the portal's kubeconfig"
 
 // refusedUserManaged reports that a user's kubeconfig gives no connection, with one message for every cause. The user who writes
 // the Secret chooses the host, and must not learn what listens there.
-func (s *scope) refusedUserManaged() outcome.Outcome {
-	return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s, which the user-managed Secret %s names, does not answer, "+
-		"is not trusted or refuses the credentials. %s", s.endpoint(), s.userManaged, correctUserManaged)
+func (w Way) refusedUserManaged(p *pass.Pass) outcome.Outcome {
+	return outcome.WaitFor(Retry, infrav1.ConnectionDownReason, "the API server at %s, which the user-managed Secret %s names, does not answer, "+
+		"is not trusted or refuses the credentials. %s", p.Endpoint(), w.UserManaged, correctUserManaged)
 }

@@ -1,52 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portalcontrolplane
+package access
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/base64"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/capportal/cluster-api-provider-portal/test/kubeconfigs"
 )
-
-// newJWT returns a token with the claims.
-func newJWT(claims string) string {
-	part := base64.RawURLEncoding.EncodeToString
-	return part([]byte(`{"alg":"none"}`)) + "." + part([]byte(claims)) + "." + part([]byte("signature"))
-}
-
-// clientPair is a client certificate that expires then, and its key.
-func clientPair(t *testing.T, expires time.Time) (certificate, key []byte) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: expires.Add(-24 * time.Hour), NotAfter: expires}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
-}
 
 // TestExpiry reads when credentials expire. Credentials that do not contain a time have none.
 func TestExpiry(t *testing.T) {
 	soon, late := time.Unix(2_000_000_000, 0), time.Unix(2_100_000_000, 0)
-	certificate, _ := clientPair(t, late)
-	token := func(at time.Time) string { return newJWT(fmt.Sprintf(`{"sub":"a","exp":%d}`, at.Unix())) }
+	certificate, _ := kubeconfigs.ClientPair(t, late)
+	token := func(at time.Time) string { return kubeconfigs.JWT(fmt.Sprintf(`{"sub":"a","exp":%d}`, at.Unix())) }
 	tests := map[string]struct {
 		certificate []byte
 		token       string
@@ -56,12 +26,12 @@ func TestExpiry(t *testing.T) {
 		"a certificate":                    {certificate: certificate, want: late},
 		"a token":                          {token: token(soon), want: soon},
 		"both, and the token is first":     {certificate: certificate, token: token(soon), want: soon},
-		"both, and the token never":        {certificate: certificate, token: newJWT(`{}`), want: late},
+		"both, and the token never":        {certificate: certificate, token: kubeconfigs.JWT(`{}`), want: late},
 		"a token that is no JWT":           {token: "a.b"},
 		"a token of three parts":           {token: "a.b!.c"},
-		"a token of other claims":          {token: newJWT(`{"exp":"tomorrow"}`)},
-		"a token of no object":             {token: newJWT(`[]`)},
-		"a token that expired in the past": {token: newJWT(`{"exp":1}`), want: time.Unix(1, 0)},
+		"a token of other claims":          {token: kubeconfigs.JWT(`{"exp":"tomorrow"}`)},
+		"a token of no object":             {token: kubeconfigs.JWT(`[]`)},
+		"a token that expired in the past": {token: kubeconfigs.JWT(`{"exp":1}`), want: time.Unix(1, 0)},
 		"no PEM":                           {certificate: []byte("certificate")},
 		"PEM of something else":            {certificate: []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")},
 	}

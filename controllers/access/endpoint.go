@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portalcontrolplane
+package access
 
 import (
 	"cmp"
@@ -34,12 +34,4 @@ func endpointOf(config []byte) (clusterv1.APIEndpoint, error) {
 		host = ip.String()
 	}
 	return clusterv1.APIEndpoint{Host: host, Port: int32(port)}, nil
-}
-
-// endpointChosen reports whether the user chose the endpoint in spec. The provider chose it if it is the server of the kubeconfig
-// that was used last. A record of an earlier version holds the digest of a kubeconfig but no endpoint. Those versions always set
-// the endpoint.
-func (s *scope) endpointChosen() bool {
-	inSpec, known := s.ControlPlane.Spec.ControlPlaneEndpoint, s.Record.Endpoint.IsValid() || s.Record.KubeconfigDigest == ""
-	return known && inSpec.IsValid() && inSpec != s.Record.Endpoint
 }

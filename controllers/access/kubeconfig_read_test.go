@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portalcontrolplane
+package access
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
@@ -15,16 +16,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 )
+
+var prod = client.ObjectKey{Namespace: "fleet", Name: "prod"}
 
 // TestKubeconfigIsReadOnce checks that many passes read the kubeconfig Secret once. A pass after the provider has stored another kubeconfig
 // sees it, also while the metadata is that of the Secret before, and no pass changes what the others see.
 func TestKubeconfigIsReadOnce(t *testing.T) {
 	name := prod.Name + "-kubeconfig"
 	meta := metav1.ObjectMeta{Namespace: prod.Namespace, Name: name, UID: types.UID("uid"), Labels: map[string]string{clusterv1.ClusterNameLabel: prod.Name}}
-	reads := 0
-	store := fake.NewClientBuilder().WithScheme(newScheme(t)).
+	reads, scheme := 0, runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := fake.NewClientBuilder().WithScheme(scheme).
 		WithObjects(&corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{secret.KubeconfigDataName: []byte("old")}}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -32,15 +42,15 @@ func TestKubeconfigIsReadOnce(t *testing.T) {
 				return c.Get(ctx, key, obj, opts...)
 			},
 		}).Build()
-	stale := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(&corev1.Secret{ObjectMeta: meta}).Build()
-	r := &Reconciler{Client: store, Secrets: secretcache.New(stale, store)}
-	s := newScopeFor(before)
-	s.ControlPlane.Namespace, s.ControlPlane.Name, s.ControlPlane.UID = prod.Namespace, prod.Name, "uid-prod"
-	s.Cluster.Namespace, s.Cluster.Name = prod.Namespace, prod.Name
+	stale := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&corev1.Secret{ObjectMeta: meta}).Build()
+	k := &Keeper{Client: store, Secrets: secretcache.New(stale, store)}
+	p := &pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}, Cluster: &clusterv1.Cluster{}}
+	p.ControlPlane.Namespace, p.ControlPlane.Name, p.ControlPlane.UID = prod.Namespace, prod.Name, "uid-prod"
+	p.Cluster.Namespace, p.Cluster.Name = prod.Namespace, prod.Name
 	read := func(want string) (stored storedKubeconfig) {
 		for range 5 {
 			var err error
-			if stored, err = r.readKubeconfig(t.Context(), s); err != nil || stored.missing || string(stored.content()) != want {
+			if stored, err = k.readKubeconfig(t.Context(), p); err != nil || stored.missing || string(stored.content()) != want {
 				t.Fatalf("%q, missing %t, %v, want %q", stored.content(), stored.missing, err, want)
 			}
 			stored.Data["mark"] = nil
@@ -54,7 +64,7 @@ func TestKubeconfigIsReadOnce(t *testing.T) {
 	if again := read("old"); len(again.Data) != 2 {
 		t.Errorf("a pass sees what another one wrote into its copy: %v", again.Data)
 	}
-	if err := r.storeKubeconfig(t.Context(), s, stored, []byte("new")); err != nil {
+	if err := k.storeKubeconfig(t.Context(), p, stored, []byte("new")); err != nil {
 		t.Fatal(err)
 	}
 	read("new")

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/kubeconfig"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
+	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
+)
+
+// Keeper keeps the kubeconfig Secrets and the connections of all control planes.
+type Keeper struct {
+	Client    client.Client
+	Secrets   *secretcache.Cache
+	Workloads Workloads
+	// Hosts decides which servers kubeconfigs may name.
+	Hosts *cloud.Hosts
+}
+
+// Workloads are the connections to workload clusters, by the control plane (package workload).
+type Workloads interface {
+	// Ensure returns the connection with the kubeconfig, which is a new one if the kubeconfig is.
+	Ensure(controlPlane client.ObjectKey, kubeconfig []byte) Workload
+	Drop(controlPlane client.ObjectKey)
+	// Source wakes the control planes whose workload cluster has changed.
+	Source() source.Source
+}
+
+// Workload is the connection to one workload cluster.
+type Workload interface {
+	// List lists the Nodes that a watch keeps.
+	List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error
+	// Client reads and writes past these Nodes.
+	Client() client.Client
+	Access() workload.Access
+	Version(question string) string
+	ClockBehind() time.Duration
+}
+
+// Way is how far the way to a workload cluster leads in a pass.
+type Way struct {
+	Workload Workload        // the connection, or nil
+	Access   workload.Access // how the API server reacts to the stored kubeconfig
+	// UserManaged is the name of the kubeconfig Secret if it is user-managed.
+	UserManaged string
+}
+
+const (
+	// accessExpired: like unauthorized or unreachable, and the credentials have expired.
+	accessExpired workload.Access = "expired"
+	// accessChanged: the Secret does not hold the kubeconfig that the provider stored last. The API server is not asked.
+	accessChanged workload.Access = "changed"
+)
+
+// connect finds out how the API server reacts to the stored kubeconfig. If the Secret holds neither the provider's kubeconfig nor a
+// user's, no server is asked.
+func (k *Keeper) connect(p *pass.Pass, stored storedKubeconfig) (w Way) {
+	if !stored.writtenByProvider(p.Record) && !kubeconfig.UserManaged(stored.Secret) {
+		return Way{Access: accessChanged}
+	}
+	w.Workload = k.Workloads.Ensure(client.ObjectKeyFromObject(p.ControlPlane), stored.content())
+	w.Access = w.Workload.Access()
+	if !w.Access.Failing() || w.Access == workload.Unusable {
+		return w
+	}
+	if config, err := kubeconfig.RESTConfig(stored.content()); err == nil {
+		if expires := expiry(config); !expires.IsZero() && time.Now().After(expires) {
+			w.Access = accessExpired
+		}
+	}
+	return w
+}
+
+// Reopen returns the way that the stored kubeconfig opens. Nothing is fetched.
+func (k *Keeper) Reopen(ctx context.Context, p *pass.Pass) (Way, error) {
+	stored, err := k.readKubeconfig(ctx, p)
+	if err != nil {
+		return Way{}, err
+	}
+	return k.connect(p, stored), nil
+}
+
+// ServerVersion returns the version of the API server. It is not done while the API server does not answer, or refuses the
+// kubeconfig.
+func (w Way) ServerVersion(p *pass.Pass) (version string, o outcome.Outcome) {
+	switch {
+	case w.Access.Failing():
+		return "", w.refused(p)
+	case w.Access == workload.Connecting:
+		return "", connecting(p)
+	}
+	if version = w.Workload.Version(versionKey(p)); version == "" {
+		return "", connecting(p)
+	}
+	return version, outcome.Outcome{}
+}
+
+// versionKey names the portal cluster and the upgrade that was the last operation, because its start and its end change the version. No
+// other operation does.
+func versionKey(p *pass.Pass) string {
+	question := string(p.ControlPlane.UID) + " " + p.ControlPlane.Spec.ClusterID
+	if p.Last.Is(operation.Upgrade) {
+		question += fmt.Sprint(" ", p.Last.ID, p.Last.Result)
+	}
+	return question
+}
+
+// ConnectTime is how long connecting may take. An answer of the API server wakes the control plane before.
+const ConnectTime = 5 * time.Second
+
+// connecting is the outcome until the API server has answered.
+func connecting(p *pass.Pass) outcome.Outcome {
+	return outcome.WaitFor(ConnectTime, infrav1.ConnectionDownReason, "connecting to the API server at %s", p.Endpoint())
+}
+
+// refused returns the reason for which the connection fails. The kubeconfig is fetched again in the meantime.
+func (w Way) refused(p *pass.Pass) outcome.Outcome {
+	switch {
+	case w.UserManaged != "":
+		return w.refusedUserManaged(p)
+	case w.Access == workload.Unauthorized:
+		return outcome.WaitFor(Retry, infrav1.KubeconfigRefusedReason, "the API server at %s refuses the credentials of the stored "+
+			"kubeconfig, and the portal returns no others. If this lasts, ask the portal's support for new credentials", p.Endpoint())
+	case w.Access == workload.Untrusted:
+		return outcome.WaitFor(Retry, infrav1.KubeconfigRefusedReason, "the certificate of the API server at %s does not match the stored "+
+			"kubeconfig, and the portal returns no other. If this lasts, ask the portal's support", p.Endpoint())
+	}
+	return outcome.WaitFor(Retry, infrav1.ConnectionDownReason, "the API server at %s does not answer. The provider tries again. If this lasts, look at the cluster at the portal", p.Endpoint())
+}

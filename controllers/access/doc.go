@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package access keeps the way to a workload cluster: the kubeconfig Secret, the endpoint in spec, and the connection (package workload).
+//
+// A kubeconfig is fetched from the portal when there is none, when it does not work (connection.go), well before it expires
+// (credentials.go) and after each upgrade. A user may replace it by one of their own (usermanaged.go). Each pass gets a Way, which says how
+// far it leads.
+package access
