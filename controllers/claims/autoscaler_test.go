@@ -3,6 +3,7 @@
 package claims
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -23,34 +24,34 @@ func TestProtectFromAutoscaler(t *testing.T) {
 		want string
 	}{
 		"none has a Pod that must stay":             {View{Nodes: three}, ""},
-		"it had one":                                {View{Nodes: all}, "unprotect n3, unprotect n2, unprotect n1"},
-		"the next to go has one":                    {View{Nodes: []Node{node("n1"), node("n2"), node("n3", pinned)}}, "protect n3, protect n2, protect n1"},
-		"the second has one, so it and those after": {View{Nodes: []Node{node("n1"), node("n2", pinned), node("n3")}}, "protect n2, protect n1"},
+		"it had one":                                {View{Nodes: all}, "unprotect n1, unprotect n2, unprotect n3"},
+		"the next to go has one":                    {View{Nodes: []Node{node("n1"), node("n2"), node("n3", pinned)}}, "protect n1, protect n2, protect n3"},
+		"the second has one, so it and those after": {View{Nodes: []Node{node("n1"), node("n2", pinned), node("n3")}}, "protect n1, protect n2"},
 		"the last has one":                          {View{Nodes: []Node{node("n1", pinned), node("n2"), node("n3")}}, "protect n1"},
 		"the oldest go first":                       {View{Order: Oldest, Nodes: []Node{node("n1"), node("n2", pinned), node("n3")}}, "protect n2, protect n3"},
 		"the Pod has moved away from the first":     {View{Nodes: []Node{node("n1", protected), node("n2", protected, pinned), node("n3", protected)}}, "unprotect n3"},
 		"done already":                              {View{Nodes: []Node{node("n1", protected), node("n2", protected, pinned), node("n3")}}, ""},
-		"two have one":                              {View{Nodes: []Node{node("n1", pinned), node("n2", pinned), node("n3")}}, "protect n2, protect n1"},
+		"two have one":                              {View{Nodes: []Node{node("n1", pinned), node("n2", pinned), node("n3")}}, "protect n1, protect n2"},
 
-		"no order":         {View{Order: Random, Nodes: three}, "protect n3, protect n2, protect n1"},
+		"no order":         {View{Order: Random, Nodes: three}, "protect n1, protect n2, protect n3"},
 		"no order, done":   {View{Order: Random, Nodes: all}, ""},
-		"no order, pinned": {View{Order: Random, Nodes: []Node{node("n1", pinned), node("n2"), node("n3")}}, "protect n3, protect n2, protect n1"},
+		"no order, pinned": {View{Order: Random, Nodes: []Node{node("n1", pinned), node("n2"), node("n3")}}, "protect n1, protect n2, protect n3"},
 
-		"more workers than replicas":             {View{Desired: 2, Nodes: three}, "protect n3, protect n2, protect n1"},
-		"more, and their drain has ended":        {View{Desired: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", just)}}, "protect n3, protect n2, protect n1"},
-		"more, and the portal is asked for less": {View{Desired: 2, Size: 2, Operation: RemovingNodes, Target: 2, Nodes: three}, "protect n3, protect n2, protect n1"},
+		"more workers than replicas":             {View{Desired: 2, Nodes: three}, "protect n1, protect n2, protect n3"},
+		"more, and their drain has ended":        {View{Desired: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", just)}}, "protect n1, protect n2, protect n3"},
+		"more, and the portal is asked for less": {View{Desired: 2, Size: 2, Operation: RemovingNodes, Target: 2, Nodes: three}, "protect n1, protect n2, protect n3"},
 		"as many, but the job still runs":        {View{Operation: RemovingNodes, Target: 3, Nodes: all}, ""},
-		"as many, and the job has ended":         {View{Nodes: all}, "unprotect n3, unprotect n2, unprotect n1"},
-		"the portal replaces nodes":              {View{Operation: ReplacingNodes, Nodes: three}, "protect n3, protect n2, protect n1"},
-		"the portal adds nodes":                  {View{Desired: 4, Size: 4, Operation: AddingNodes, Nodes: all}, "unprotect n3, unprotect n2, unprotect n1"},
-		"fewer workers than replicas":            {View{Desired: 4, Nodes: all}, "unprotect n3, unprotect n2, unprotect n1"},
+		"as many, and the job has ended":         {View{Nodes: all}, "unprotect n1, unprotect n2, unprotect n3"},
+		"the portal replaces nodes":              {View{Operation: ReplacingNodes, Nodes: three}, "protect n1, protect n2, protect n3"},
+		"the portal adds nodes":                  {View{Desired: 4, Size: 4, Operation: AddingNodes, Nodes: all}, "unprotect n1, unprotect n2, unprotect n3"},
+		"fewer workers than replicas":            {View{Desired: 4, Nodes: all}, "unprotect n1, unprotect n2, unprotect n3"},
 
 		"those of the pool always are":             {View{Nodes: three, Pool: pool(0, "n2")}, "protect n2"},
 		"also those that a Machine took, and back": {View{Nodes: []Node{node("n1", protected), node("n2", protected), node("n3")}, Pool: pool(0, "n1")}, "unprotect n2"},
 
 		"the user's true counts like a Pod, and stays as it is": {View{Nodes: []Node{node("n1"), node("n2", usersTrue), node("n3")}}, "protect n1"},
-		"the user's own value stays while all are protected":    {View{Desired: 2, Nodes: []Node{node("n1"), node("n2", usersOwn), node("n3")}}, "protect n3, protect n1"},
-		"and afterwards": {View{Nodes: []Node{node("n1", protected), node("n2", usersOwn), node("n3", protected)}}, "unprotect n3, unprotect n1"},
+		"the user's own value stays while all are protected":    {View{Desired: 2, Nodes: []Node{node("n1"), node("n2", usersOwn), node("n3")}}, "protect n1, protect n3"},
+		"and afterwards": {View{Nodes: []Node{node("n1", protected), node("n2", usersOwn), node("n3", protected)}}, "unprotect n1, unprotect n3"},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -74,8 +75,8 @@ func TestScaleDownNotAutoscaled(t *testing.T) {
 		"never was":                  {View{Nodes: []Node{node("n1"), node("n2", pinned), node("n3")}}, ""},
 		"never was, too many":        {View{Desired: 2, Nodes: three}, ""},
 		"never was, no order":        {View{Order: Random, Nodes: three}, ""},
-		"not any more":               {View{Nodes: []Node{node("n1", protected), node("n2", protected, pinned), node("n3")}}, "unprotect n2, unprotect n1"},
-		"not any more, too many":     {View{Desired: 2, Nodes: []Node{node("n1", protected), node("n2"), node("n3", protected)}}, "unprotect n3, unprotect n1"},
+		"not any more":               {View{Nodes: []Node{node("n1", protected), node("n2", protected, pinned), node("n3")}}, "unprotect n1, unprotect n2"},
+		"not any more, too many":     {View{Desired: 2, Nodes: []Node{node("n1", protected), node("n2"), node("n3", protected)}}, "unprotect n1, unprotect n3"},
 		"not any more, no order":     {View{Order: Random, Nodes: []Node{node("n1", protected), node("n2"), node("n3")}}, "unprotect n1"},
 		"not any more, of the pool":  {View{Nodes: []Node{node("n1", protected), node("n2"), node("n3")}, Pool: pool(0, "n1")}, "unprotect n1"},
 		"not any more, user's value": {View{Nodes: []Node{node("n1", usersTrue), node("n2", usersOwn), node("n3")}}, ""},
@@ -104,13 +105,12 @@ func autoscaledView(v View) View {
 	return v
 }
 
-// protections writes only the moves that concern the autoscaler.
+// protections formats only what concerns the autoscaler.
 func protections(p Plan) string {
-	var all []Move
-	for _, m := range p.Moves {
-		if m.Kind == DisableScaleDown || m.Kind == EnableScaleDown {
-			all = append(all, m)
-		}
+	var words changes
+	for _, w := range p.Writes {
+		on := w.Node.Want.ScaleDownDisabled
+		words.add(on != w.Node.Seen.ScaleDownDisabled, either(on, "protect ", "unprotect ")+w.Node.Seen.Name)
 	}
-	return summary(Plan{Moves: all})
+	return strings.Join(words, ", ")
 }

@@ -95,7 +95,7 @@ func (p *planner) rebind() {
 	for _, n := range p.places {
 		for i, c := range n.live {
 			lost := !n.Ready && p.isLost(n.Node)
-			if c.state != stateBound || !lost && (i == 0 || n.live[0].Outdated != c.Outdated) || p.has(Bind, c) {
+			if c.state != stateBound || !lost && (i == 0 || n.live[0].Outdated != c.Outdated) || c.differs(WriteClaim) {
 				continue
 			}
 			if other := p.choose(c); other != nil && (other.Ready || !lost) {
@@ -127,9 +127,7 @@ func (p *planner) takeOver(without []*claim) {
 		if beyond <= 0 || c.Outdated || old == nil {
 			continue
 		}
-		if !old.DeleteFirst {
-			p.add(DeleteFirst, old, nil)
-		}
+		old.want.DeleteFirst = true
 		old.at.taken = true
 		p.bindTo(c, old.at)
 		p.plan.Unbound--
@@ -156,33 +154,31 @@ func (p *planner) completeBind(c *claim) {
 	if c.wasDraining() && p.Operation == RemovingNodes {
 		return // see restore
 	}
-	p.addHooks(c)
-	if c.NodeRef != "" && c.NodeRef != c.at.Name && c.ProviderID == c.ClaimProviderID {
-		p.add(PointAtNode, c, c.at)
+	c.want.PreDrain, c.want.PreTerminate = true, true
+	c.pointAtNode()
+}
+
+// pointAtNode makes the nodeRef name the node of the claim, if the Machine shows the claim and still names another node.
+func (c *claim) pointAtNode() {
+	if c.NodeRef != "" && c.ProviderID == c.ClaimProviderID {
+		c.want.NodeRef = c.at.Name
 	}
 }
 
-func (p *planner) addHooks(c *claim) {
-	if (!c.PreDrain || !c.PreTerminate) && !p.has(AddHooks, c) {
-		p.add(AddHooks, c, nil)
-	}
-}
-
-// bindTo binds a Machine to a node. If it would be remediated there, it is shielded first.
+// bindTo binds a Machine to a node, with both hooks. If it would be remediated there, it is shielded.
 func (p *planner) bindTo(c *claim, n *place) {
-	p.addHooks(c)
-	if (n.wouldBeRemediated() || !n.Remediated.IsZero()) && !c.Shielded && !c.Unhealthy && !p.has(Shield, c) {
-		p.add(Shield, c, nil)
+	c.want.PreDrain, c.want.PreTerminate = true, true
+	if (n.wouldBeRemediated() || !n.Remediated.IsZero()) && !c.Unhealthy {
+		c.want.Shielded = true
 	}
-	p.noteDrainRules(c)
-	p.addNameNode(n)
-	p.add(Bind, c, n)
-	n.taken = true
+	p.moveTo(c, n)
+	n.bound = true
 }
 
-func (p *planner) addNameNode(n *place) {
-	if n.ProviderID == "" {
-		n.ProviderID = providerID(p.ClusterID, n.Name)
-		p.add(NameNode, nil, n)
-	}
+// moveTo writes the Node's identity into the claim. The Node gets a providerID if it has none.
+func (p *planner) moveTo(c *claim, n *place) {
+	c.noteDrainRules()
+	n.want.ProviderID = n.idIn(p.ClusterID)
+	c.want.ClaimProviderID, c.want.ClaimNode, c.want.ClaimNodeUID = n.want.ProviderID, n.Name, n.UID
+	n.taken = true
 }

@@ -4,17 +4,17 @@
 // how many workers to ask the portal for. The portal decides which nodes exist: it takes a number, and chooses the nodes it removes.
 // Machines are claims on those nodes.
 //
-// It is a pure function from a View (the objects as they are now) to a Plan (what to do): no client, no clock, no memory. Package
-// portalcontrolplane carries the plan out, one write at a time. Between any two writes it may be interrupted. Then a new plan is
-// made from the objects as they are.
+// It is a pure function from a View (the objects as they are now) to a Plan: no client, no clock, no memory. The plan says how Machines,
+// Nodes and the pool's list should be. Package portalcontrolplane writes what differs, one object at a time, in the order of the steps in
+// write.go. Between any two writes it may be interrupted. Then a new plan is made from the objects as they are.
 //
 // The states of a claim:
 //
-//	Unbound ── Bind ──▶ Bound ── Machine is deleted ──▶ Held ── its node goes ──▶ Draining ── core drained it ──▶ Drained
+//	Unbound ── bind ──▶ Bound ── Machine is deleted ──▶ Held ── its node goes ──▶ Draining ── core drained it ──▶ Drained
 //	   ▲                 │ ▲                            │ ▲ │                        │                              │
-//	   │                 │ └── Bind: takes over         │ └─┘ Swap                   │                              │
+//	   │                 │ └── bind: takes over         │ └─┘ swap                   │                              │
 //	   │                 └ node vanished ──▶ Lost       └── its node stays ──────────┴── its node stays ────────────┤
-//	   └──────────── Bind to a free node ─────┘                                                                     ▼
+//	   └──────────── bind to a free node ─────┘                                                                     ▼
 //	                                                                                             Released ──▶ (gone)
 //
 // The states of a node that is removed, which are annotations on the Node:
@@ -27,12 +27,12 @@
 //
 //   - Leaving (leaving.go): the nodes to remove next are the first ones in the order in which the portal is expected to remove them
 //     (order.go), as many as are surplus and as no live Machine needs. While that order is a guess, a request removes one node (size.go).
-//   - Bind puts both deletion hooks on the Machine first, then the Node's identity on the PortalMachine. The hooks keep core from
+//   - Bound: the Machine gets both deletion hooks first, then its PortalMachine gets the Node's identity. The hooks keep core from
 //     draining or deleting the Node on its own.
 //   - Takeover: a new Machine beyond the number of workers is bound to the node of an outdated one of its own MachineDeployment, which
 //     is annotated to be deleted first. For a moment both hold the node. Then the outdated one is deleted, held and released.
 //   - Held: core waits at the pre-drain hook. If the Machine's node is removed next, core may drain it. If another node is removed next,
-//     the Machine takes that one (Swap), after the Machine that holds it has moved to the held Machine's node. Otherwise the Machine is
+//     the Machine takes that one (a swap), after the Machine that holds it has moved to the held Machine's node. Otherwise the Machine is
 //     released at once, and its node stays.
 //   - Drained: core waits at the pre-terminate hook. The node keeps a mark and its cordon, and the Machine is released. So a request
 //     that is refused, fails or gets lost changes nothing: the node is still drained when the provider asks again. Core, which

@@ -11,17 +11,17 @@ import (
 func TestSharedByDeparting(t *testing.T) {
 	outcomes{
 		"the first one": {
-			View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n1", deleting)}}, "drain m1/n1; draining m1",
+			View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n1", deleting)}}, "drain m1; draining m1",
 		},
 		"it has begun with the second: the first waits for what comes of it": {
 			View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m2", "n1", deleting), machine("m3", "n1", draining)}}, "draining m3",
 		},
 		"it has begun with the last, and the first is drained no more: the second is released": {
 			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n2", passed), machine("m2", "n2", deleting), machine("m3", "n2", draining)}},
-			"detach m1/n2, detach m2/n2; 1 free; draining m3",
+			"detach m1, detach m2; 1 free; draining m3",
 		},
 		"a node that core went past costs more than a free one to lose": {
-			View{Desired: 1, Size: 2, Order: Random, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", passed)}}, "detach m1/n1; 1 free",
+			View{Desired: 1, Size: 2, Order: Random, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", passed)}}, "detach m1; 1 free",
 		},
 	}.check(t)
 }
@@ -31,19 +31,19 @@ func TestReleaseOrWait(t *testing.T) {
 	later := func(n *Node) { n.Remediated = epoch.Add(55 * time.Minute) }
 	outcomes{
 		"core has drained a node that stays: it gets no mark": {
-			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained)}}, "detach m1/n1",
+			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained)}}, "detach m1",
 		},
 		"core has drained a node while the portal replaces nodes: the node keeps a mark": {
-			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained)}}, "mark m1/n1, detach m1/n1",
+			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained)}}, "mark n1, detach m1",
 		},
 		"but not if another Machine holds it, too": {
-			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained), machine("m2", "n1", shielded)}}, "detach m1/n1",
+			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained), machine("m2", "n1", shielded)}}, "detach m1",
 		},
 		"more nodes than the portal runs, but as many as are desired": {
-			View{Desired: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting)}}, "detach m1/n1, scale 1",
+			View{Desired: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting)}}, "detach m1, scale 1",
 		},
 		"fewer nodes than are desired, and more than the portal runs": {
-			View{Desired: 2, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting)}}, "detach m1/n1, scale 2",
+			View{Desired: 2, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting)}}, "detach m1, scale 2",
 		},
 		"more than are desired: it may go with a node": {
 			View{Desired: 1, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", deleting)}}, "scale 1; 1 free",
@@ -56,11 +56,11 @@ func TestReleaseOrWait(t *testing.T) {
 		},
 		"an unhealthy one leaves a note": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", remediated)}, Machines: []Machine{machine("m2", "n1", deleting, unhealthy)}},
-			"remediated m2/n1, detach m2/n1",
+			"remediated n1, detach m2",
 		},
 		"one note is enough": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", later)}, Machines: []Machine{machine("m2", "n1", deleting, unhealthy)}},
-			"detach m2/n1",
+			"detach m2",
 		},
 		"a note is kept for ten minutes": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", later)}, Machines: []Machine{machine("m2", "n1", shielded)}}, "after 5m0s",
@@ -83,7 +83,7 @@ func TestAsk(t *testing.T) {
 			View{Desired: 1, Size: 2, Nodes: []Node{node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "n3")}}, "1 free; drained n3",
 		},
 		"core may have cordoned a node that stays": {
-			View{Desired: 1, Size: 1, SizeUncertain: true, AnswerLost: true, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained)}}, "detach m1/n1",
+			View{Desired: 1, Size: 1, SizeUncertain: true, AnswerLost: true, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained)}}, "detach m1",
 		},
 		"core has not touched it": {
 			View{Desired: 1, Size: 1, SizeUncertain: true, Nodes: []Node{node("n1", recent)}, Machines: []Machine{machine("m2", "n1", detached)}}, "scale 1; 1 free; after 1m0s",
@@ -92,7 +92,7 @@ func TestAsk(t *testing.T) {
 			View{Size: 5, Machines: []Machine{machine("m2", "n9", drained)}}, "detach m2",
 		},
 		"a minute is exactly over": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", minute)}, Machines: []Machine{machine("m1", "")}}, "hooks m1, shield m1, bind m1/n1",
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", minute)}, Machines: []Machine{machine("m1", "")}}, "hooks+shield m1, bind m1/n1",
 		},
 		"five minutes are exactly over: the plan is looked at again for the other node": {
 			View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", five), node("n3")}, Machines: threeBound[:1]}, "evict n3; 2 free; after 5s",

@@ -99,9 +99,9 @@ func (p *planner) undoAbortedDrains() {
 			continue
 		}
 		if node := p.nodeNamed(c.ClaimNode); node != nil && node.Cordoned {
-			p.add(Uncordon, c, node)
+			node.want.DrainState = DrainState{}
 		}
-		p.addHooks(c)
+		c.want.PreDrain, c.want.PreTerminate = true, true
 	}
 }
 
@@ -123,12 +123,10 @@ func (p *planner) moveHeld() {
 		switch {
 		case !n.inUse() && c != nil && !n.withheld:
 			if c.at.TaintedByAutoscaler && c.at.inUse() {
-				p.add(Uncordon, c, c.at) // it stays, with the other Machine
+				c.at.want.DrainState = DrainState{} // it stays, with the other Machine
 			}
-			p.noteDrainRules(c)
-			p.addNameNode(n)
-			p.add(Swap, c, n)
-			n.taken, c.at.awaited = true, true
+			p.moveTo(c, n)
+			c.at.awaited = true
 		case holder == nil || n.taken:
 		case c != nil:
 			p.bindTo(holder, c.at) // Ready or not, one of the two stays
@@ -148,10 +146,10 @@ func (p *planner) drainHeld(n *place) {
 		switch {
 		case c.state != stateHeld || c.passedPreDrain():
 		case c.NodeRef == n.Name:
-			p.add(StartDrain, c, n)
+			c.want.PreDrain = false
 			return
-		case c.NodeRef != "" && c.ProviderID == c.ClaimProviderID:
-			p.add(PointAtNode, c, n)
+		default:
+			c.pointAtNode()
 		}
 	}
 }
@@ -181,7 +179,7 @@ func (p *planner) vacate(n *place, holder *claim) {
 				continue
 			}
 			if drained {
-				p.add(Uncordon, nil, other)
+				other.want.DrainState = DrainState{}
 			}
 			p.bindTo(holder, other)
 			n.awaited = true
@@ -198,7 +196,7 @@ func (p *planner) uncordonStaying() {
 	}
 	for _, n := range p.places {
 		if n.drainingOrDrained() && n.Ready && !n.leaving && len(n.departing) == 0 && !n.taken && !p.namedByDeleting(n) {
-			p.add(Uncordon, nil, n)
+			n.want.DrainState = DrainState{}
 			n.taken = true // in this pass. The next one may bind a Machine to it
 		}
 	}
@@ -212,7 +210,7 @@ func (p *planner) drainFree() {
 		if !n.free() || n.awaited || p.removable(n) || !p.settled && !started {
 			continue
 		}
-		p.add(DrainNode, nil, n)
+		p.write(Write{Step: DrainNode, Node: Change[Node]{n.Node, n.Node}})
 		p.requeueAfter(evictInterval)
 	}
 }
@@ -242,7 +240,7 @@ func (p *planner) deleteLeftOver() {
 	}
 	for _, n := range p.Nodes {
 		if !n.Ready && !n.Drained.IsZero() && !p.claimed(n) && p.isLost(n) {
-			p.add(DeleteNode, nil, &place{Node: n})
+			p.write(Write{Step: DeleteNode, Node: Change[Node]{n, n}})
 		}
 	}
 }

@@ -193,7 +193,7 @@ func (w *world) foretold(view View, plan Plan) {
 	w.seen.Now = view.Now
 	same := reflect.DeepEqual(view, w.seen)
 	w.seen, w.plan = view, plan
-	if !same || plan.Scale == last.Scale && reflect.DeepEqual(plan.Moves, last.Moves) {
+	if !same || summary(plan) == summary(last) {
 		return
 	}
 	if last.RequeueAfter == 0 || last.RequeueAfter > passed {
@@ -208,16 +208,16 @@ func (w *world) pass(writes int) {
 		w.unfinished = w.begin()
 	}
 	p := w.unfinished
-	for ; len(p.moves) > 0; writes-- {
+	for ; len(p.writes) > 0; writes-- {
 		if writes == 0 {
 			w.interrupt()
 			return
 		}
-		if move := p.moves[0]; !w.carryOut(move) {
+		if !w.carryOut(p.writes[0]) {
 			w.unfinished = nil // the object changed since it was read: look again
 			return
 		}
-		p.moves = p.moves[1:]
+		p.writes = p.writes[1:]
 	}
 	w.unfinished = nil
 	if p.OrderObserved && writes != 0 {
@@ -256,8 +256,8 @@ func (w *world) drifts(p *pass) bool {
 // pass is a pass that has started.
 type pass struct {
 	Plan
-	view  View
-	moves []Move // still to be carried out
+	view   View
+	writes []Write // still to be carried out
 }
 
 func (w *world) begin() *pass {
@@ -267,13 +267,18 @@ func (w *world) begin() *pass {
 	w.foretold(view, plan)
 	// While the size is uncertain, it is unknown which of the nodes that are not Ready are gone.
 	unclear := view.SizeUncertain && slices.ContainsFunc(view.Nodes, func(n Node) bool { return !n.Ready })
-	for _, move := range plan.Moves {
-		starts := move.Kind == StartDrain || move.Kind == DrainNode && !move.Node.drainingOrDrained()
+	if !slices.IsSortedFunc(plan.Writes, func(a, b Write) int { return int(a.Step - b.Step) }) {
+		w.fail("the writes are not in the order of the steps: %s", summary(plan))
+	}
+	for _, write := range plan.Writes {
+		seen, want := write.Machine.Seen, write.Machine.Want
+		byCore := write.Step == WriteMachine && seen.PreDrain && !want.PreDrain && want.PreTerminate
+		starts := byCore || write.Step == DrainNode && !write.Node.Seen.drainingOrDrained()
 		if starts && (len(w.running()) <= view.Desired && !unclear || view.Unasked) {
-			w.fail("%s is drained though no node is to go", move.Node.Name)
+			w.fail("%s: a node is drained though no node is to go", write)
 		}
 	}
-	return &pass{Plan: plan, view: view, moves: plan.Moves}
+	return &pass{Plan: plan, view: view, writes: plan.Writes}
 }
 
 func (w *world) interrupt() {
@@ -281,97 +286,6 @@ func (w *world) interrupt() {
 		w.say("manager stops")
 		w.unfinished = nil
 	}
-}
-
-// carryOut does one move, and reports whether its object still exists.
-func (w *world) carryOut(move Move) bool {
-	w.say("%s", move)
-	if move.Kind.OfPool() {
-		return w.carryOutPool(move)
-	}
-	if move.Kind.OfNode() {
-		return w.carryOutNode(move)
-	}
-	m := w.machine(move.Machine)
-	if m == nil {
-		return false
-	}
-	switch move.Kind {
-	case AddHooks:
-		if !m.Deleting {
-			m.PreDrain, m.PreTerminate = true, true
-		}
-	case Bind, Swap:
-		if n := w.node(move.Node.UID); n != nil && n.Uninitialized {
-			w.fail("%s gets %s, which is not initialized", m.Name, n.Name)
-		}
-		if move.Kind == Swap || !m.Deleting {
-			m.known = m.ClaimProviderID
-			m.ClaimNode, m.ClaimNodeUID, m.ClaimProviderID = move.Node.Name, move.Node.UID, move.Node.ProviderID
-		}
-		if n := w.node(move.Node.UID); n != nil && !m.Deleting {
-			n.ruler = m.Owner
-		}
-	case PointAtNode:
-		m.NodeRef = move.Node.Name
-	case StartDrain:
-		if n := w.node(move.Node.UID); n != nil && n.ruler != "" && n.ruler != m.Owner {
-			w.fail("core drains %s, which %s held last, by the rules of %s", n.Name, n.ruler, m.Owner)
-		}
-		m.PreDrain = false
-	case Detach:
-		m.known, m.ClaimProviderID = m.ClaimProviderID, ReleasedProviderID("c1", m.Name)
-	case ForgetNode:
-		m.NodeRef = ""
-	case RemoveHooks:
-		m.PreDrain, m.PreTerminate = false, false
-	case DeleteFirst:
-		m.DeleteFirst = true
-	case Shield:
-		m.Shielded = true
-	case Unshield:
-		m.Shielded = false
-	}
-	return true
-}
-
-func (w *world) carryOutNode(move Move) bool {
-	n := w.node(move.Node.UID)
-	if n == nil {
-		return move.Kind == Uncordon || move.Kind == DeleteNode
-	}
-	switch move.Kind {
-	case NameNode:
-		if w.ids {
-			w.fail("the provider gives %s a providerID, and the portal can never correct it", n.Name)
-		}
-		n.ProviderID = move.Node.ProviderID
-	case DrainNode:
-		w.evict(n)
-	case MarkDrained:
-		n.Drained = w.clock
-	case Uncordon:
-		if w.operation == RemovingNodes && len(w.running()) > w.target {
-			w.fail("%s is made schedulable while the portal removes nodes", n.Name)
-		}
-		n.Cordoned, n.DrainStarted, n.Drained = false, time.Time{}, time.Time{}
-	case DeleteNode:
-		if n.running {
-			w.fail("the provider deletes Node %s of a machine that runs", n.Name)
-		}
-		w.nodes = slices.DeleteFunc(w.nodes, func(o *kubeNode) bool { return o == n })
-	case NoteDrainRules:
-		n.DrainRules = move.Node.DrainRules
-	case MarkRemediated:
-		n.Remediated = w.clock
-	case ForgetRemediated:
-		n.Remediated = time.Time{}
-	case DisableScaleDown:
-		n.ScaleDownDisabled = true
-	case EnableScaleDown:
-		n.ScaleDownDisabled = false
-	}
-	return true
 }
 
 func (w *world) running() (all []*kubeNode) {

@@ -109,7 +109,7 @@ func TestWaits(t *testing.T) {
 		},
 		"for the drain that it has core begin": {
 			View{Size: 2, Nodes: three[:2], Machines: []Machine{machine("m2", "n2", deleting), machine("m3", "n1", deleting)}},
-			"drain m2/n2, drain m3/n1; draining m2 m3",
+			"drain m2, drain m3; draining m2 m3",
 		},
 		"for no drain of a Machine whose node is gone": {
 			View{Size: 0, Machines: []Machine{machine("m1", "n1", draining)}}, "detach m1",
@@ -181,7 +181,7 @@ func TestTakeoverBeyond(t *testing.T) {
 		},
 		"nor is one that is being deleted": {
 			View{Desired: 2, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", ""), machine("m2", "n1", outdated), machine("m3", "n1", drained)}},
-			"detach m3/n1, scale 2; 1 unbound",
+			"detach m3, scale 2; 1 unbound",
 		},
 		"nor one whose template the portal cannot honor": {
 			View{Desired: 2, Size: 2, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", ""), machine("m3", "", mismatch)}},
@@ -230,7 +230,7 @@ func TestTakeoverBeyond(t *testing.T) {
 		v := view
 		v.Machines = slices.Clone(view.Machines)
 		test.change(&v)
-		if got := slices.ContainsFunc(Decide(v).Moves, func(m Move) bool { return m.Kind == DeleteFirst }); got != test.want {
+		if got := slices.ContainsFunc(Decide(v).Writes, func(w Write) bool { return w.Machine.Want.DeleteFirst && !w.Machine.Seen.DeleteFirst }); got != test.want {
 			t.Errorf("%s: the new Machine takes over the node: %v", title, got)
 		}
 	}
@@ -248,10 +248,10 @@ func TestNeeded(t *testing.T) {
 		"more nodes than the portal runs: some may be gone":   {View{Nodes: three[:1]}, "1 free"},
 		"it runs none for certain, and a Node is left behind": {View{SizeUncertain: true, Nodes: []Node{node("n1", lost)}}, "scale 0; 1 free; after 20m0s"},
 		"a node that is not Ready counts": {
-			View{Size: 1, Autoscaled: true, Nodes: []Node{node("n1", away)}}, "evict n1, protect n1; 1 free; after 5s",
+			View{Size: 1, Autoscaled: true, Nodes: []Node{node("n1", away)}}, "protect n1, evict n1; 1 free; after 5s",
 		},
 		"also beside one that is": {
-			View{Desired: 1, Size: 2, Autoscaled: true, Nodes: []Node{node("n1"), node("n2", away)}}, "evict n2, protect n2, protect n1; 2 free; after 5s",
+			View{Desired: 1, Size: 2, Autoscaled: true, Nodes: []Node{node("n1"), node("n2", away)}}, "protect n1, protect n2, evict n2; 2 free; after 5s",
 		},
 		"but not while nodes are on order": {
 			View{Desired: 1, Size: 2, Autoscaled: true, Operation: AddingNodes, Nodes: []Node{node("n1"), node("n2", notReady)}, Machines: threeBound[:1]},
@@ -268,20 +268,20 @@ func TestHeldOnes(t *testing.T) {
 		},
 		"two on one node, and core has drained it for one": {
 			View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained), machine("m2", "n1", deleting)}},
-			"mark m1/n1, detach m1/n1, detach m2/n1",
+			"mark n1, detach m1, detach m2",
 		},
 		"two on one node, of which one cannot be drained: the live Machine is not moved there": {
 			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n1", passed)}},
-			"detach m1/n1, detach m3/n1",
+			"detach m1, detach m3",
 		},
 		"its node is gone, and one of the same name goes": {
 			View{Size: 1, Nodes: []Node{node("n1", reborn)}, Machines: []Machine{machine("m1", "n1", deleting)}}, "detach m1, evict n1; 1 free; after 5s",
 		},
 		"core went past the hook: it goes with no node": {
-			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", passed)}}, "detach m1/n1, evict n2; 1 free; after 5s",
+			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", passed)}}, "detach m1, evict n2; 1 free; after 5s",
 		},
 		"both nodes go: it goes with its own": {
-			View{Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", deleting)}}, "drain m1/n1, evict n2; 1 free; draining m1; after 5s",
+			View{Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", deleting)}}, "drain m1, evict n2; 1 free; draining m1; after 5s",
 		},
 	}.check(t)
 }

@@ -2,14 +2,12 @@
 
 package claims
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
-// Plan is what to do now, in this order. Everything else stays as it is.
+// Plan is what to do now. Everything else stays as it is.
 type Plan struct {
-	Moves []Move
+	// Writes change the objects that are not as they should be, in this order. A pass may be interrupted before and after each.
+	Writes []Write
 	// Scale asks the portal for Size workers.
 	Scale bool
 	Size  int
@@ -53,54 +51,6 @@ type Plan struct {
 	NotReady      []string // nodes that hold a Machine, or are the pool's, and are not Ready
 }
 
-// Move is one step for one Machine or Node. A plan may be interrupted before and after each.
-type Move struct {
-	Kind    MoveKind
-	Machine string
-	Node    Node
-}
-
-// MoveKind is the kind of a Move.
-type MoveKind int
-
-// The moves. Those of Nodes come last (OfNode).
-const (
-	// The moves of Machines.
-	AddHooks    MoveKind = iota // put both deletion hooks on the Machine
-	Bind                        // write the Node's identity into the PortalMachine of a Machine that is not being deleted
-	Swap                        // Bind for a Machine that is held: it takes a node that is expected to go
-	PointAtNode                 // make the Machine's nodeRef name the Node that its claim is on
-	StartDrain                  // remove the pre-drain hook: core drains the Node
-	Detach                      // give the PortalMachine a providerID that no Node has
-	ForgetNode                  // remove the Machine's nodeRef
-	RemoveHooks                 // remove both hooks: core finishes the deletion
-	DeleteFirst                 // make the MachineDeployment delete this Machine first
-	Shield                      // keep MachineHealthChecks from remediating the Machine
-	Unshield                    // undo Shield
-
-	// The moves of the pool.
-	AddToPool      // add the Node's providerID to the pool's list
-	RemoveFromPool // remove a providerID from the pool's list
-
-	// The moves of Nodes.
-	NameNode         // give the Node, which has no providerID, one
-	DrainNode        // one step of a drain by the provider: cordon the Node, evict a few Pods, or record that none is left
-	MarkDrained      // record that core has drained the Node, which stays cordoned
-	Uncordon         // make the Node schedulable again and remove the records of a drain
-	DeleteNode       // delete the Node object of a drained machine that the portal has removed
-	NoteDrainRules   // record the rules of the Machine that gives the Node up
-	MarkRemediated   // record that a MachineHealthCheck replaced the Node's Machine
-	ForgetRemediated // remove that record
-	DisableScaleDown // keep the cluster autoscaler from choosing the Node for removal
-	EnableScaleDown  // undo DisableScaleDown
-)
-
-// OfNode reports whether the move changes a Node, not a Machine or PortalMachine.
-func (k MoveKind) OfNode() bool { return k >= NameNode }
-
-// OfPool reports whether the move changes the pool's list.
-func (k MoveKind) OfPool() bool { return k == AddToPool || k == RemoveFromPool }
-
 // Decide returns what to do.
 func Decide(v View) Plan {
 	p := read(v)
@@ -118,9 +68,10 @@ func Decide(v View) Plan {
 	p.bind()
 	p.addToPool()
 	p.removeFromPool()
-	p.drainFree()
 	p.shield()
 	p.protectFromAutoscaler()
+	p.writeChanges()
+	p.drainFree()
 	p.deleteLeftOver()
 	p.report()
 	p.decideSize()
@@ -136,17 +87,6 @@ func (p *planner) observeOrder() bool {
 	return true
 }
 
-func (p *planner) add(kind MoveKind, c *claim, n *place) {
-	m := Move{Kind: kind}
-	if c != nil {
-		m.Machine = c.Name
-	}
-	if n != nil {
-		m.Node = n.Node
-	}
-	p.plan.Moves = append(p.plan.Moves, m)
-}
-
 func (p *planner) requeueAfter(after time.Duration) {
 	if after > 0 && (p.plan.RequeueAfter == 0 || after < p.plan.RequeueAfter) {
 		p.plan.RequeueAfter = after
@@ -160,16 +100,12 @@ func (p *planner) hasElapsed(t time.Time, d time.Duration) bool {
 	return since >= d
 }
 
-func (p *planner) has(kind MoveKind, c *claim) bool {
-	return slices.ContainsFunc(p.plan.Moves, func(m Move) bool { return m.Kind == kind && m.Machine == c.Name })
-}
-
 // report sets the fields that report what the plan waits for.
 func (p *planner) report() {
 	for _, c := range p.claims {
 		switch {
 		case c.Deleting:
-			if c.at != nil && (c.state == stateDraining || p.has(StartDrain, c)) {
+			if c.at != nil && (c.state == stateDraining || c.PreDrain && !c.want.PreDrain) {
 				p.plan.Draining = append(p.plan.Draining, c.Name)
 			}
 		case c.mismatched() && !c.Outdated:

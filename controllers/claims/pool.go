@@ -44,17 +44,11 @@ func (p *planner) poolReplicas() int {
 // members is how many nodes belong to the pool and stay.
 func (p *planner) members() (n int) {
 	for _, place := range p.places {
-		if place.pooled && !place.leaving && len(place.live)+len(place.departing) == 0 && !p.binds(place) {
+		if place.pooled && !place.leaving && len(place.live)+len(place.departing) == 0 && !place.bound {
 			n++
 		}
 	}
 	return n
-}
-
-// binds reports whether a Machine that is not being deleted is bound to the node in this plan. A held Machine only takes a node that
-// is leaving (Swap).
-func (p *planner) binds(n *place) bool {
-	return slices.ContainsFunc(p.plan.Moves, func(m Move) bool { return m.Kind == Bind && m.Node.UID == n.UID })
 }
 
 // reserved reports whether the node belongs to the pool and the pool cannot spare it.
@@ -71,7 +65,7 @@ func (p *planner) addToPool() {
 	for _, n := range p.places {
 		switch {
 		case n.pooled && !n.withheld:
-			p.addNameNode(n)
+			n.want.ProviderID = n.idIn(p.ClusterID)
 		case !n.pooled && !n.Uninitialized && p.Pool.knows(p.ClusterID, n.Node) && !p.Pool.Deleting:
 			p.addMember(n)
 		}
@@ -82,14 +76,12 @@ func (p *planner) addToPool() {
 			return
 		}
 		p.addMember(n)
-		p.addNameNode(n)
+		n.want.ProviderID = n.idIn(p.ClusterID)
 	}
 }
 
 func (p *planner) addMember(n *place) {
-	named := *n
-	named.ProviderID = n.idIn(p.ClusterID)
-	p.add(AddToPool, nil, &named)
+	p.list = append(p.list, n.idIn(p.ClusterID))
 	n.pooled = true
 }
 
@@ -103,10 +95,8 @@ func (p *planner) removeFromPool() {
 	}
 	waited := slices.ContainsFunc(p.places, func(n *place) bool { return n.withheld && !n.Uninitialized })
 	ended := p.Pool.Deleting && p.settled && (p.surplus <= 0 || waited)
-	for _, id := range p.Pool.List {
+	p.list = slices.DeleteFunc(p.list, func(id string) bool {
 		exists := slices.Contains(p.Pool.Others, id) || slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.idIn(p.ClusterID) == id })
-		if !exists || ended {
-			p.add(RemoveFromPool, nil, &place{Node: Node{ProviderID: id}})
-		}
-	}
+		return !exists || ended
+	})
 }

@@ -133,21 +133,23 @@ func (w *world) movePool() {
 	}
 }
 
-// carryOutPool is one write of the list. An ID leaves it only if no Node has it, unless core does not read the list any more.
-func (w *world) carryOutPool(move Move) bool {
+// carryOutList writes the list. An ID leaves it only if no Node has it, unless core does not read the list any more.
+func (w *world) carryOutList(list []string) bool {
 	if w.pool == nil || w.pool.gone {
 		return false
 	}
-	id := move.Node.ProviderID
-	w.pool.list = slices.DeleteFunc(w.pool.list, func(other string) bool { return other == id })
-	switch {
-	case move.Kind == AddToPool && w.ids && SetByProvider("c1", id):
-		w.fail("the list names %s, and the portal gives the Node another providerID", id)
-	case move.Kind == AddToPool:
-		w.pool.list = append(w.pool.list, id)
-	case !w.pool.deleting && slices.ContainsFunc(w.nodes, func(n *kubeNode) bool { return n.ProviderID == id }):
-		w.fail("%s leaves the list, and its Node exists", id)
+	for _, id := range list {
+		if !slices.Contains(w.pool.list, id) && w.ids && SetByProvider("c1", id) {
+			w.fail("the list names %s, and the portal gives the Node another providerID", id)
+		}
 	}
+	for _, id := range w.pool.list {
+		exists := slices.ContainsFunc(w.nodes, func(n *kubeNode) bool { return n.ProviderID == id })
+		if !slices.Contains(list, id) && !w.pool.deleting && exists {
+			w.fail("%s leaves the list, and its Node exists", id)
+		}
+	}
+	w.pool.list = list
 	return true
 }
 

@@ -25,27 +25,27 @@ func TestPool(t *testing.T) {
 	outcomes{
 		"nodes that no Machine claims": {
 			View{Desired: 3, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1")}, Pool: pool(2)},
-			"add-to-pool n3, add-to-pool n2",
+			"list cloud://n3 cloud://n2",
 		},
 		"a Machine that waits comes first": {
 			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "")}, Pool: pool(1)},
-			"hooks m1, bind m1/n1, add-to-pool n2",
+			"list cloud://n2, hooks m1, bind m1/n1",
 		},
 		"no more than its replicas: the third node is for a Machine that core has yet to create": {
-			View{Desired: 3, Size: 3, Nodes: three, Pool: pool(2)}, "add-to-pool n3, add-to-pool n2; 1 free",
+			View{Desired: 3, Size: 3, Nodes: three, Pool: pool(2)}, "list cloud://n3 cloud://n2; 1 free",
 		},
 		"the nodes that go first, where the oldest do": {
-			View{Desired: 2, Size: 2, Order: Oldest, Nodes: three[:2], Pool: pool(1)}, "add-to-pool n1; 1 free",
+			View{Desired: 2, Size: 2, Order: Oldest, Nodes: three[:2], Pool: pool(1)}, "list cloud://n1; 1 free",
 		},
 		"Machines of a roll-out hold all nodes: the pool waits": {
 			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", "n2")}, Pool: pool(1)}, "1 missing",
 		},
 		"complete": {View{Desired: 2, Size: 2, Nodes: three[:2], Pool: pool(2, "n1", "n2")}, ""},
 		"a node without a providerID is listed before it is named": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", nameless)}, Pool: pool(1)}, "add-to-pool n1, name n1",
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", nameless)}, Pool: pool(1)}, "list portal://c1/n1, name n1",
 		},
 		"a node that is not initialized is not listed, or the list would name a providerID that it never has": {
-			View{Desired: 2, Size: 2, Nodes: []Node{node("n1", uninitialized), node("n2")}, Pool: pool(2)}, "add-to-pool n2; 1 missing; 1 free",
+			View{Desired: 2, Size: 2, Nodes: []Node{node("n1", uninitialized), node("n2")}, Pool: pool(2)}, "list cloud://n2; 1 missing; 1 free",
 		},
 		"nor under a name that core knows": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", uninitialized)}, Pool: &Pool{Replicas: 1, Known: []string{"n1"}}}, "1 missing; 1 free",
@@ -77,13 +77,13 @@ func TestPool(t *testing.T) {
 		"a listed node that two Machines share is not one too many": {
 			View{Desired: 3, Size: 2, Nodes: three[:2], Pool: pool(1, "n1", "n2"),
 				Machines: []Machine{machine("m1", "n1", outdated, deleting), machine("m2", "n1"), machine("m3", "")}},
-			"detach m1/n1, scale 3; 1 unbound",
+			"detach m1, scale 3; 1 unbound",
 		},
 		"the node that a Machine has taken counts no more, but stays listed": {
 			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1")}, Pool: pool(1, "n1", "n2")}, "",
 		},
 		"a Machine gives its node back: it is the pool's": {
-			View{Desired: 2, Size: 2, Nodes: three[:2], Pool: pool(2, "n1")}, "add-to-pool n2",
+			View{Desired: 2, Size: 2, Nodes: three[:2], Pool: pool(2, "n1")}, "list cloud://n1 cloud://n2",
 		},
 		"a new Machine of a roll-out takes a node over from an outdated one, not from the pool": {
 			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", "")}, Pool: pool(1, "n2")},
@@ -109,7 +109,7 @@ func TestPoolShrinks(t *testing.T) {
 		},
 		"the job has ended: the ID goes": {
 			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1")}, Pool: pool(1, "n2", "n3")},
-			"remove-from-pool cloud://n3",
+			"list cloud://n2",
 		},
 		"the Node object is left behind: the ID stays": {
 			View{Desired: 2, Size: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)}, Machines: []Machine{machine("m1", "n1")}, Pool: pool(1, "n2", "n3")},
@@ -148,7 +148,7 @@ func TestPoolEnds(t *testing.T) {
 		},
 		"they are gone": {
 			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1")}, Pool: ending("n1", "n2")},
-			"remove-from-pool cloud://n1, remove-from-pool cloud://n2",
+			"list",
 		},
 		"not while the portal works": {
 			View{Desired: 1, Size: 1, Operation: RemovingNodes, Target: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", shielded)}, Pool: ending("n1", "n2")},
@@ -156,16 +156,16 @@ func TestPoolEnds(t *testing.T) {
 		},
 		"a Machine waits: it takes a node": {
 			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "")}, Pool: ending("n1")},
-			"hooks m1, bind m1/n1, remove-from-pool cloud://n1",
+			"list, hooks m1, bind m1/n1",
 		},
 		"the portal refuses a cluster without workers: the last one stays": {
-			View{Desired: 1, Size: 1, Nodes: three[:1], Pool: ending("n1")}, "remove-from-pool cloud://n1; 1 free",
+			View{Desired: 1, Size: 1, Nodes: three[:1], Pool: ending("n1")}, "list; 1 free",
 		},
 		"a node that is not initialized does not hurry it: its nodes are drained first": {
 			View{Desired: 1, Size: 3, Nodes: []Node{node("n1", uninitialized), node("n2"), node("n3")}, Pool: ending("n2", "n3")}, "evict n3, evict n2; 3 free; after 5s",
 		},
 		"of an adopted cluster: its nodes stay": {
-			View{Desired: 0, Size: -1, Adopted: true, Nodes: three[:1], Pool: ending("n1")}, "remove-from-pool cloud://n1; 1 free",
+			View{Desired: 0, Size: -1, Adopted: true, Nodes: three[:1], Pool: ending("n1")}, "list; 1 free",
 		},
 	}.check(t)
 }
@@ -186,34 +186,34 @@ func TestPoolKnows(t *testing.T) {
 	}
 	id := "portal://c1/n1"
 	outcomes{
-		"it is listed first": {with(knowing(pool(0), "n1")), "add-to-pool n1; 1 unbound; 1 free"},
+		"it is listed first": {with(knowing(pool(0), "n1")), "list portal://c1/n1; 1 unbound; 1 free"},
 		"core has yet to copy the list": {
 			with(&Pool{List: []string{id}, Known: []string{"n1"}}), "1 unbound; 1 free",
 		},
 		"core has copied it: the Machine gets the node": {
-			with(&Pool{List: []string{id}, Copied: []string{id}, Known: []string{"n1"}}), "hooks m1, name n1, bind m1/n1",
+			with(&Pool{List: []string{id}, Copied: []string{id}, Known: []string{"n1"}}), "name n1, hooks m1, bind m1/n1",
 		},
 		"core's copy has the ID of the earlier Node, and the list does not any more": {
-			with(&Pool{Copied: []string{id}, Known: []string{"n1"}}), "add-to-pool n1; 1 unbound; 1 free",
+			with(&Pool{Copied: []string{id}, Known: []string{"n1"}}), "list portal://c1/n1; 1 unbound; 1 free",
 		},
 		"core does not copy the list of a pool that is being deleted: the node waits": {
 			with(&Pool{Deleting: true, Known: []string{"n1"}}), "1 unbound; 1 free",
 		},
 		"unless the copy has the ID": {
-			with(&Pool{Deleting: true, Copied: []string{id}, Known: []string{"n1"}}), "hooks m1, name n1, bind m1/n1",
+			with(&Pool{Deleting: true, Copied: []string{id}, Known: []string{"n1"}}), "name n1, hooks m1, bind m1/n1",
 		},
 		"a Node that comes with another providerID is listed at once": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady, young)}, Pool: knowing(pool(0), "n1")}, "add-to-pool n1; 1 free; not ready n1; after 30s",
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady, young)}, Pool: knowing(pool(0), "n1")}, "list cloud://n1; 1 free; not ready n1; after 30s",
 		},
 		"no held Machine takes it along": {
 			View{Desired: 1, Size: 2, Nodes: []Node{node("n1"), node("n2", nameless)}, Machines: []Machine{machine("m1", "n1", deleting)},
 				Pool: &Pool{Replicas: 1, Deleting: true, Known: []string{"n2"}}},
-			"detach m1/n1, evict n2; 1 free; after 5s",
+			"detach m1, evict n2; 1 free; after 5s",
 		},
 		"nor does a Machine move there before the pool is gone: it goes at once": {
 			View{Desired: 1, Size: 3, Nodes: []Node{node("n1", nameless), node("n2"), node("n3")}, Machines: []Machine{machine("m2", "n3")},
 				Pool: &Pool{Deleting: true, List: []string{"cloud://n2"}, Known: []string{"n1"}}},
-			"remove-from-pool cloud://n2, evict n2; 2 free; after 5s",
+			"list, evict n2; 2 free; after 5s",
 		},
 	}.check(t)
 }

@@ -12,6 +12,7 @@ import (
 // claim is a Machine with its state and its node.
 type claim struct {
 	Machine
+	want  Machine // as it should be
 	state state
 	at    *place // nil if it has no node, or its node is gone
 }
@@ -22,13 +23,14 @@ func (c *claim) mismatched() bool { return c.TemplateMismatch && c.state == stat
 // place is a worker node with the claims on it.
 type place struct {
 	Node
+	want      Node     // as it should be
 	live      []*claim // of Machines that stay
 	departing []*claim // of Machines that are being deleted, and were not released
 	// leaving reports that the node is among those that are removed next. awaited reports that a held Machine is being moved to
 	// it.
 	leaving, awaited bool
-	// taken reports that a Machine is bound to the node in this plan.
-	taken bool
+	// taken reports that a Machine is bound to the node in this plan, and bound that this Machine stays.
+	taken, bound bool
 	// pooled reports that the pool's list names the node. withheld reports that the node must not get a providerID yet (Pool.knows), or gets
 	// one from the portal's cloud controller. A providerID can never be changed.
 	pooled, withheld bool
@@ -57,7 +59,9 @@ func (n *place) inUse() bool { return len(n.live) > 0 }
 type planner struct {
 	View
 	claims []*claim // older Machines first, ties by name
+	nodes  []*place // all of them, as in the view
 	places []*place // the nodes whose machines exist, older first, ties by name
+	list   []string // of the pool, as it should be
 	// leaving are the nodes that are removed next, in the expected order of removal.
 	leaving []*place
 	// partial reports that more nodes have to be removed when core has deleted further Machines.
@@ -74,15 +78,22 @@ type planner struct {
 // read sorts the view and finds the node of each claim.
 func read(v View) *planner {
 	p := &planner{View: v, owners: map[string]string{}}
+	if v.Pool != nil {
+		p.list = slices.Clone(v.Pool.List)
+	}
 	at := map[string]*place{}
+	for _, n := range v.Nodes {
+		withheld := n.Uninitialized || n.ProviderID == "" && v.Pool.knows(v.ClusterID, n)
+		p.nodes = append(p.nodes, &place{Node: n, want: n, pooled: v.Pool.lists(v.ClusterID, n), withheld: withheld})
+	}
 	p.plan.Present = slices.SortedFunc(slices.Values(p.present()), func(a, b Node) int { return older(a.Created, b.Created, a.Name, b.Name) })
 	for _, n := range p.plan.Present {
-		at[n.UID] = &place{Node: n, pooled: v.Pool.lists(v.ClusterID, n), withheld: n.Uninitialized || n.ProviderID == "" && v.Pool.knows(v.ClusterID, n)}
+		at[n.UID] = p.nodeNamed(n.Name)
 		p.places = append(p.places, at[n.UID])
 	}
 	for _, m := range v.Machines {
 		p.owners[m.MachineSet] = m.Owner
-		c := &claim{Machine: m, at: at[m.ClaimNodeUID]}
+		c := &claim{Machine: m, want: m, at: at[m.ClaimNodeUID]}
 		if IsReleased(m.ClaimProviderID) {
 			c.at = nil
 		}
@@ -190,9 +201,9 @@ func keep(nodes []Node, wanted func(Node) bool) (kept []Node) {
 
 // nodeNamed returns the Node of that name, whether its machine appears to be gone or not.
 func (p *planner) nodeNamed(name string) *place {
-	for _, n := range p.Nodes {
+	for _, n := range p.nodes {
 		if n.Name == name {
-			return &place{Node: n}
+			return n
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ func (p *planner) release() {
 			p.forgetNode(c)
 		case !c.blockedByHooks():
 		case c.at == nil && c.namesNoNode() && !c.PortalMachineDeleted:
-			p.add(RemoveHooks, c, nil)
+			c.want.PreDrain, c.want.PreTerminate = false, false
 		case c.at == nil || c.passedPreDrain():
 			p.detach(c)
 		case c.state == stateHeld:
@@ -32,7 +32,7 @@ func (p *planner) releaseDrained(c *claim) {
 	case c.state == stateDraining && (goes || p.nodesChanging()):
 		return
 	case c.state == stateDrained && !c.DrainSkipped && !c.at.inUse() && (goes || p.nodesChanging()) && !c.at.drained():
-		p.add(MarkDrained, c, c.at)
+		c.at.want.DrainState = DrainState{Cordoned: true, Drained: p.Now}
 	}
 	p.detach(c)
 }
@@ -40,7 +40,7 @@ func (p *planner) releaseDrained(c *claim) {
 // releaseHeld releases a held Machine, unless it waits for a node that is removed next, or that is not decided yet.
 func (p *planner) releaseHeld(c *claim) {
 	switch {
-	case p.has(Swap, c), c.at.awaited && !c.at.inUse():
+	case c.differs(WriteClaim), c.at.awaited && !c.at.inUse():
 		// it is being moved to a node that is removed next
 	case c.at.leaving && !c.at.inUse() && p.isFirstDeparting(c):
 	case p.surplus > 0 && !p.settled && !c.at.inUse():
@@ -61,21 +61,19 @@ func (p *planner) nodesChanging() bool {
 
 // noteDrainRules notes the rules of a Machine on the node that it gives up, unless another Machine stays on the node. The provider
 // drains the node by these rules if no other Machine comes.
-func (p *planner) noteDrainRules(c *claim) {
-	if c.at == nil || c.at.DrainRules == c.DrainRules || slices.ContainsFunc(c.at.live, func(other *claim) bool { return other != c }) {
-		return
+func (c *claim) noteDrainRules() {
+	if c.at != nil && !slices.ContainsFunc(c.at.live, func(other *claim) bool { return other != c }) {
+		c.at.want.DrainRules = c.DrainRules
 	}
-	c.at.DrainRules = c.DrainRules
-	p.add(NoteDrainRules, nil, c.at)
 }
 
 // detach releases a claim. If a MachineHealthCheck replaced the Machine, the node gets a mark.
 func (p *planner) detach(c *claim) {
 	if c.Unhealthy && c.at != nil && !c.at.inUse() && (c.at.Remediated.IsZero() || c.at.Remediated.Before(c.Created)) {
-		p.add(MarkRemediated, c, c.at)
+		c.at.want.Remediated = p.Now
 	}
-	p.noteDrainRules(c)
-	p.add(Detach, c, c.at)
+	c.noteDrainRules()
+	c.want.ClaimProviderID = ReleasedProviderID(p.ClusterID, c.Name)
 }
 
 // forgetNode removes the nodeRef of a released Machine once the Machine shows the providerID that no Node has. Core cannot
@@ -86,10 +84,10 @@ func (p *planner) forgetNode(c *claim) {
 	case c.ProviderID != c.ClaimProviderID && (c.ProviderID != "" || c.ClaimNodeUID != "" && !c.PortalMachineDeleted):
 		// core has not copied the providerID yet. Even if the Machine shows none, core may be about to write the previous one
 	case c.NodeRef != "":
-		p.add(ForgetNode, c, nil)
+		c.want.NodeRef = ""
 	case left != nil && !left.drainingOrDrained() && (left.TaintedByAutoscaler || left.Cordoned && !c.PreDrain && c.PreTerminate):
-		p.add(Uncordon, c, left)
-	case c.PreDrain || c.PreTerminate:
-		p.add(RemoveHooks, c, nil)
+		left.want.DrainState = DrainState{}
+	default:
+		c.want.PreDrain, c.want.PreTerminate = false, false
 	}
 }

@@ -9,16 +9,16 @@ func TestRelease(t *testing.T) {
 	rules{
 		"released: a node that the autoscaler wanted gone loses its taint": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", tainted)}, Machines: []Machine{machine("m1", "n1", detached, shown, forgotten)}},
-			"uncordon m1/n1",
+			"uncordon n1",
 		},
 		"released: a node that seems to be gone is made schedulable all the same": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1"), node("n2", cordoned, notReady)}, Machines: []Machine{
 				machine("m1", "n1"), machine("m2", "n2", detached, shown, forgotten, func(m *Machine) { m.PreDrain = false })}},
-			"uncordon m2/n2",
+			"uncordon n2",
 		},
 		"a Machine that is deleted gives up a node that stays: its rules for a drain are noted": {
 			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting, ruled("a"))}},
-			"note n1, detach m1/n1",
+			"note n1, detach m1",
 		},
 		"so does a live Machine that moves, but not one whose node another Machine takes over": {
 			View{Desired: 1, Size: 2, Order: Newest, Nodes: three[:2], Machines: []Machine{machine("m2", "n2", ruled("b"))}},
@@ -26,11 +26,11 @@ func TestRelease(t *testing.T) {
 		},
 		"only a Machine of the same MachineDeployment takes the node: core drains by the rules of the Machine": {
 			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", of("a"), deleting), machine("m2", "n2", of("b"), deleting), machine("m3", "n3", of("b"))}},
-			"bind m3/n2, detach m1/n1",
+			"detach m1, bind m3/n2",
 		},
 		"no held Machine is of that MachineDeployment: released, and the live Machine moves to its node": {
 			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", of("a"), deleting, ruled("a")), machine("m2", "n2", of("b"))}},
-			"note n1, detach m1/n1",
+			"note n1, detach m1",
 		},
 		"then the provider drains the node, by the rules of its last Machine": {
 			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m2", "n2", of("b"), ruled("b"))}},
@@ -38,7 +38,7 @@ func TestRelease(t *testing.T) {
 		},
 		"core skipped the drain of a Machine whose PortalMachine was being deleted: its node does not count as drained": {
 			View{Desired: 0, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", skipped)}},
-			"detach m1/n1",
+			"detach m1",
 		},
 		"scale down again after a refusal: the drained node is still drained": {
 			View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2")}},
@@ -46,11 +46,11 @@ func TestRelease(t *testing.T) {
 		},
 		"an adopted cluster with more nodes than are wanted: a Machine that is deleted is released, and nothing scaled": {
 			View{Desired: 1, Size: -1, Adopted: true, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", deleting)}},
-			"detach m1/n1",
+			"detach m1",
 		},
 		"more held than surplus: the newest drain, the others are released": {
 			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n3", deleting)}},
-			"drain m3/n3, detach m1/n1",
+			"drain m3, detach m1",
 		},
 		"the node of a drained Machine is gone: released, for the next node may have its name": {
 			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained)}},
@@ -76,11 +76,11 @@ func TestRelease(t *testing.T) {
 		"moved or restored, a Machine that was being deleted is not any more: it is bound anew, and its node is not drained any longer": {
 			View{Desired: 2, Size: 2, Nodes: []Node{node("n1", cordoned), node("n2")}, Machines: []Machine{
 				machine("m1", "n1", draining, detached, kept), machine("m2", "n2")}},
-			"uncordon m1/n1, hooks m1, bind m1/n1",
+			"uncordon n1, hooks m1, bind m1/n1",
 		},
 		"moved or restored while it was being drained": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1", draining, kept)}},
-			"uncordon m1/n1, hooks m1",
+			"uncordon n1, hooks m1",
 		},
 		"moved or restored, and the portal is removing nodes: whether this one goes is seen when it has finished": {
 			View{Desired: 1, Size: 1, Operation: RemovingNodes, Nodes: []Node{node("n1", cordoned), node("n2")}, Machines: []Machine{
@@ -93,7 +93,7 @@ func TestRelease(t *testing.T) {
 		},
 		"released and forgotten: the node that was being drained is made schedulable again": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1", drained, detached, shown, forgotten), machine("m2", "n1")}},
-			"uncordon m1/n1",
+			"uncordon n1",
 		},
 		"released without a drain: a node that somebody has cordoned stays so": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1", detached, shown, forgotten), machine("m2", "n1")}},
@@ -154,7 +154,7 @@ func TestSize(t *testing.T) {
 		"scale up cancels a drain that was not sent": {
 			View{Desired: 3, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", cordoned)},
 				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", draining)}},
-			"detach m3/n3",
+			"detach m3",
 		},
 	}.check(t)
 }
@@ -184,15 +184,15 @@ func TestShield(t *testing.T) {
 		},
 		"a remediated Machine leaves a note on its node": {
 			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting, unhealthy)}},
-			"remediated m1/n1, detach m1/n1",
+			"remediated n1, detach m1",
 		},
 		"the next Machine on it is shielded": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", remediated)}, Machines: []Machine{machine("m2", "")}},
-			"hooks m2, shield m2, bind m2/n1",
+			"hooks+shield m2, bind m2/n1",
 		},
 		"so is a Machine on a node with a condition that a MachineHealthCheck names": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", sick)}, Machines: []Machine{machine("m2", "")}},
-			"hooks m2, shield m2, bind m2/n1",
+			"hooks+shield m2, bind m2/n1",
 		},
 		"the shield stays while the condition does": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", remediated, sick)}, Machines: []Machine{machine("m2", "n1", shielded)}},
@@ -204,7 +204,7 @@ func TestShield(t *testing.T) {
 		},
 		"then it ends, and the note is forgotten": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", remediated)}, Machines: []Machine{machine("m2", "n1", shielded)}},
-			"forget-remediated m2/n1, unshield m2",
+			"forget-remediated n1, unshield m2",
 		},
 	}.check(t)
 }

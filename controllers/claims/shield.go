@@ -19,13 +19,10 @@ func (p *planner) shield() {
 			continue
 		}
 		switch {
-		case p.takesNodes() && !c.Shielded && !c.Unhealthy && !p.has(Shield, c):
-			p.add(Shield, c, nil)
-		case !p.takesNodes() && c.Shielded && !p.has(Bind, c) && p.healthy(c):
-			if !c.at.Remediated.IsZero() {
-				p.add(ForgetRemediated, c, c.at)
-			}
-			p.add(Unshield, c, nil)
+		case p.takesNodes() && !c.Unhealthy:
+			c.want.Shielded = true
+		case !p.takesNodes() && c.Shielded && !c.differs(WriteClaim) && p.healthy(c):
+			c.want.Shielded, c.at.want.Remediated = false, time.Time{}
 		}
 	}
 }
@@ -55,12 +52,8 @@ func (p *planner) protectFromAutoscaler() {
 	from := p.firstProtected(line)
 	for i, n := range line {
 		protected := i >= from || p.Autoscaled && n.pooled
-		switch {
-		case n.ScaleDownSetByUser:
-		case protected && !n.ScaleDownDisabled:
-			p.add(DisableScaleDown, nil, n)
-		case !protected && n.ScaleDownDisabled:
-			p.add(EnableScaleDown, nil, n)
+		if !n.ScaleDownSetByUser {
+			n.want.ScaleDownDisabled = protected
 		}
 	}
 	if p.Autoscaled && p.Order != Random {

@@ -141,10 +141,10 @@ func (p *planner) removableInOrder() (count int, waited bool) {
 func (p *planner) uncordonPending() bool {
 	for _, c := range p.claims {
 		left := p.nodeNamed(c.ClaimNode)
-		released := c.state == stateReleased && c.blockedByHooks() || p.has(Detach, c) && !p.has(MarkDrained, c)
-		if released && !c.PreDrain && left != nil && !left.drainingOrDrained() {
+		released := c.blockedByHooks() && IsReleased(c.want.ClaimProviderID)
+		if released && !c.PreDrain && left != nil && !left.want.drainingOrDrained() {
 			return true
 		}
 	}
-	return slices.ContainsFunc(p.plan.Moves, func(m Move) bool { return m.Kind == Uncordon })
+	return slices.ContainsFunc(p.nodes, func(n *place) bool { return n.want.DrainState == DrainState{} && n.DrainState != DrainState{} })
 }

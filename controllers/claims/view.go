@@ -90,27 +90,33 @@ type Machine struct {
 type Node struct {
 	Name, UID, ProviderID string
 	Created               time.Time
-	Ready, Cordoned       bool
+	Ready                 bool
 
+	DrainState
 	Uninitialized         bool      // the portal's cloud controller has yet to set its providerID, or what else it sets
 	NotReadySince         time.Time // when it was last Ready, or zero if unknown
 	HasUnhealthyCondition bool      // shows a condition that a MachineHealthCheck names
-	TaintedByAutoscaler   bool      // the cluster autoscaler is about to remove it
 	LastMachineSet        string    // the MachineSet of the Machine that last held it
 	DrainRules            string    // the rules for its drain that its last Machine noted, or ""
-	DrainStarted          time.Time // when the provider started to drain it, or zero
-	Drained               time.Time // when its drain ended, by core or by the provider, or zero
 	Remediated            time.Time // when a Machine that a MachineHealthCheck replaced gave it back, or zero
 	Pinned                bool      // a Pod on it must not be evicted, or the user has disabled scaling it down
 	ScaleDownDisabled     bool      // the provider has disabled scaling it down
 	ScaleDownSetByUser    bool      // the user has set the autoscaler's annotation, which is left alone
 }
 
+// DrainState is how far a Node is on its way out. It is empty if the Node is in use.
+type DrainState struct {
+	Cordoned            bool
+	TaintedByAutoscaler bool      // the cluster autoscaler is about to remove it
+	DrainStarted        time.Time // when the provider started to drain it, or zero
+	Drained             time.Time // when its drain ended, by core or by the provider, or zero
+}
+
 // drainingOrDrained reports whether the Node is being drained by the provider, or was drained and waits for its removal.
-func (n Node) drainingOrDrained() bool { return !n.DrainStarted.IsZero() || !n.Drained.IsZero() }
+func (d DrainState) drainingOrDrained() bool { return !d.DrainStarted.IsZero() || !d.Drained.IsZero() }
 
 // drained reports whether the Node was drained and still is.
-func (n Node) drained() bool { return !n.Drained.IsZero() && n.Cordoned }
+func (d DrainState) drained() bool { return !d.Drained.IsZero() && d.Cordoned }
 
 // state of a claim, as described in doc.go.
 type state int

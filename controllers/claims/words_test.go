@@ -3,7 +3,6 @@
 package claims
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -84,30 +83,72 @@ func was(node string) func(*Machine) {
 }
 func forgotten(m *Machine) { m.NodeRef = "" }
 
-var moveNames = map[MoveKind]string{
-	AddHooks: "hooks", Bind: "bind", Swap: "swap", PointAtNode: "point", StartDrain: "drain", Detach: "detach", ForgetNode: "forget",
-	RemoveHooks: "remove-hooks", DeleteFirst: "delete-first", Shield: "shield", Unshield: "unshield", NameNode: "name", DrainNode: "evict",
-	MarkDrained: "mark", Uncordon: "uncordon", DeleteNode: "delete", NoteDrainRules: "note", MarkRemediated: "remediated", ForgetRemediated: "forget-remediated",
-	DisableScaleDown: "protect", EnableScaleDown: "unprotect", AddToPool: "add-to-pool", RemoveFromPool: "remove-from-pool",
+// String formats a write for a reader: all that it changes, and the object.
+func (w Write) String() string {
+	m, n := w.Machine, w.Node
+	switch w.Step {
+	case WriteList:
+		return strings.Join(append([]string{"list"}, w.List...), " ")
+	case WriteNode:
+		return nodeWords(n.Seen, n.Want) + " " + n.Seen.Name
+	case WriteMachine:
+		return machineWords(m.Seen, m.Want) + " " + m.Seen.Name
+	case WriteClaim:
+		return claimWords(m.Seen, m.Want)
+	case WriteNodeRef:
+		return strings.TrimSuffix(either(m.Want.NodeRef == "", "forget ", "point ")+m.Seen.Name+"/"+m.Want.NodeRef, "/")
+	}
+	return either(w.Step == DrainNode, "evict ", "delete ") + n.Seen.Name
 }
 
-// String formats a move for a reader.
-func (m Move) String() string {
-	word := moveNames[m.Kind] + " " + m.Machine
-	switch {
-	case m.Machine == "":
-		word += cmp.Or(m.Node.Name, m.Node.ProviderID)
-	case m.Node.Name != "":
-		word += "/" + m.Node.Name
+func nodeWords(seen, want Node) string {
+	var words changes
+	words.add(seen.ProviderID != want.ProviderID, "name")
+	words.add(seen.DrainState != want.DrainState, either(want.DrainState == DrainState{}, "uncordon", "mark"))
+	words.add(seen.DrainRules != want.DrainRules, "note")
+	words.add(seen.Remediated != want.Remediated, either(want.Remediated.IsZero(), "forget-remediated", "remediated"))
+	words.add(seen.ScaleDownDisabled != want.ScaleDownDisabled, either(want.ScaleDownDisabled, "protect", "unprotect"))
+	return strings.Join(words, "+")
+}
+
+func machineWords(seen, want Machine) string {
+	var words changes
+	words.add(want.PreDrain && want.PreTerminate && !(seen.PreDrain && seen.PreTerminate), "hooks")
+	words.add(seen.PreDrain && !want.PreDrain && want.PreTerminate == seen.PreTerminate, "drain")
+	words.add(!want.PreDrain && seen.PreTerminate && !want.PreTerminate, "remove-hooks")
+	words.add(seen.DeleteFirst != want.DeleteFirst, "delete-first")
+	words.add(seen.Shielded != want.Shielded, either(want.Shielded, "shield", "unshield"))
+	return strings.Join(words, "+")
+}
+
+func claimWords(seen, want Machine) string {
+	if IsReleased(want.ClaimProviderID) {
+		return "detach " + seen.Name
 	}
-	return word
+	return either(seen.Deleting, "swap ", "bind ") + seen.Name + "/" + want.ClaimNode
+}
+
+// changes are the words of one write.
+type changes []string
+
+func (c *changes) add(differs bool, word string) {
+	if differs {
+		*c = append(*c, word)
+	}
+}
+
+func either(yes bool, word, other string) string {
+	if yes {
+		return word
+	}
+	return other
 }
 
 // summary formats a plan for a reader.
 func summary(p Plan) string {
 	var words []string
-	for _, m := range p.Moves {
-		words = append(words, m.String())
+	for _, w := range p.Writes {
+		words = append(words, w.String())
 	}
 	if p.Scale {
 		words = append(words, fmt.Sprintf("scale %d", p.Size))

@@ -7,7 +7,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -98,7 +97,7 @@ func (r *Reconciler) restoreNodes(ctx context.Context, s *scope, machines []clus
 		n := &nodes[i]
 		err = operation.Writer{Client: workload}.Change(ctx, n, func() {
 			if isDrained(n, machines) {
-				applyToNode(n, claims.Move{Kind: claims.Uncordon}, time.Time{})
+				setDrainState(n, claims.DrainState{})
 			}
 			delete(n.Annotations, infrav1.RemediatedAnnotation)
 			enableScaleDown(n)

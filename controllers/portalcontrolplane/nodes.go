@@ -24,71 +24,72 @@ import (
 // autoscalerTaint is on a Node that the cluster autoscaler is about to remove.
 const autoscalerTaint = "ToBeDeletedByClusterAutoscaler"
 
-// carryOutNode does one move of a Node: one write, on the Node as it is now. If the Node is gone, it does nothing.
-func (r *Reconciler) carryOutNode(ctx context.Context, s *scope, move claims.Move) error {
-	workload, node := s.way.Workload.Client(), &corev1.Node{}
-	err := workload.Get(ctx, client.ObjectKey{Name: move.Node.Name}, node)
-	if apierrors.IsNotFound(err) && move.Kind != claims.NameNode {
+// carryOutNode does one write of a Node, on the Node as it is now. If the Node is gone and no claim needs its providerID, it does nothing.
+func (r *Reconciler) carryOutNode(ctx context.Context, s *scope, w claims.Write) error {
+	workload, node, seen, want := s.way.Workload.Client(), &corev1.Node{}, w.Node.Seen, w.Node.Want
+	err := workload.Get(ctx, client.ObjectKey{Name: seen.Name}, node)
+	if apierrors.IsNotFound(err) && want.ProviderID == seen.ProviderID {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if string(node.UID) != move.Node.UID {
+	if string(node.UID) != seen.UID {
 		return apierrors.NewConflict(corev1.Resource("nodes"), node.Name, errors.New("it is another Node of that name"))
 	}
 	switch {
-	case move.Kind == claims.DrainNode:
+	case w.Step == claims.DrainNode:
 		return r.drainNode(ctx, s, workload, node)
-	case move.Kind == claims.DeleteNode:
+	case w.Step == claims.DeleteNode:
 		ctrl.LoggerFrom(ctx).Info("Deleting the Node of a drained machine that the portal has removed", "Node", node.Name)
 		return client.IgnoreNotFound(workload.Delete(ctx, node, client.Preconditions{UID: &node.UID, ResourceVersion: &node.ResourceVersion}))
-	case move.Kind == claims.NameNode && node.Spec.ProviderID != "" && node.Spec.ProviderID != move.Node.ProviderID:
+	case want.ProviderID != seen.ProviderID && node.Spec.ProviderID != "" && node.Spec.ProviderID != want.ProviderID:
 		return apierrors.NewConflict(corev1.Resource("nodes"), node.Name, errors.New("it has another providerID"))
 	}
-	return changeNode(ctx, workload, node, move)
+	return operation.Writer{Client: workload}.Change(ctx, node, func() { applyToNode(node, seen, want) })
 }
 
-// changeNode writes the change of a move.
-func changeNode(ctx context.Context, workload client.Client, node *corev1.Node, move claims.Move) error {
-	return operation.Writer{Client: workload}.Change(ctx, node, func() { applyToNode(node, move, time.Now()) })
-}
-
-// applyToNode makes the change of a move.
-func applyToNode(n *corev1.Node, move claims.Move, now time.Time) {
-	stamp := now.UTC().Format(time.RFC3339)
-	switch move.Kind {
-	case claims.NameNode:
-		n.Spec.ProviderID = move.Node.ProviderID
-	case claims.DrainNode:
-		n.Spec.Unschedulable = true
-		delete(n.Annotations, infrav1.DrainedAnnotation)
-		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.DrainStartedAnnotation, stamp)
-	case claims.MarkDrained:
-		n.Spec.Unschedulable = true
-		removeAutoscalerTaint(n) // otherwise an autoscaler that restarts would make the Node schedulable
-		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.DrainedAnnotation, stamp)
-		delete(n.Annotations, infrav1.DrainStartedAnnotation)
-	case claims.Uncordon:
-		n.Spec.Unschedulable = false
-		removeAutoscalerTaint(n)
-		delete(n.Annotations, infrav1.DrainStartedAnnotation)
-		delete(n.Annotations, infrav1.DrainedAnnotation)
-	case claims.NoteDrainRules:
-		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.DrainRulesAnnotation, move.Node.DrainRules)
-	case claims.MarkRemediated:
-		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.RemediatedAnnotation, stamp)
-	case claims.ForgetRemediated:
-		delete(n.Annotations, infrav1.RemediatedAnnotation)
-	case claims.DisableScaleDown:
+// applyToNode changes what differs.
+func applyToNode(n *corev1.Node, seen, want claims.Node) {
+	if want.ProviderID != seen.ProviderID {
+		n.Spec.ProviderID = want.ProviderID
+	}
+	if want.DrainState != seen.DrainState {
+		setDrainState(n, want.DrainState)
+	}
+	if want.DrainRules != seen.DrainRules {
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.DrainRulesAnnotation, want.DrainRules)
+	}
+	if !want.Remediated.Equal(seen.Remediated) {
+		setTime(n, infrav1.RemediatedAnnotation, want.Remediated)
+	}
+	switch {
+	case want.ScaleDownDisabled == seen.ScaleDownDisabled:
+	case want.ScaleDownDisabled:
 		disableScaleDown(n)
-	case claims.EnableScaleDown:
+	default:
 		enableScaleDown(n)
 	}
 }
 
-func removeAutoscalerTaint(n *corev1.Node) {
-	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == autoscalerTaint })
+// setDrainState cordons the Node, or makes it schedulable, and records how far its drain is. An autoscaler that restarts would make
+// a Node with its taint schedulable.
+func setDrainState(n *corev1.Node, state claims.DrainState) {
+	n.Spec.Unschedulable = state.Cordoned
+	if !state.TaintedByAutoscaler {
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == autoscalerTaint })
+	}
+	setTime(n, infrav1.DrainStartedAnnotation, state.DrainStarted)
+	setTime(n, infrav1.DrainedAnnotation, state.Drained)
+}
+
+// setTime writes the time into an annotation, or removes the annotation if the time is zero.
+func setTime(n *corev1.Node, annotation string, t time.Time) {
+	if t.IsZero() {
+		delete(n.Annotations, annotation)
+		return
+	}
+	metav1.SetMetaDataAnnotation(&n.ObjectMeta, annotation, t.UTC().Format(time.RFC3339))
 }
 
 // evictTimeout bounds one step of a drain, so an API server that does not answer does not hold up other clusters.
@@ -97,9 +98,11 @@ const evictTimeout = 10 * time.Second
 // drainNode takes one step of the provider's own drain: it cordons the Node, or evicts Pods, or records that none is left. Like
 // core's, the drain ends after the Node's timeout, even if Pods are left.
 func (r *Reconciler) drainNode(ctx context.Context, s *scope, workload client.Client, node *corev1.Node) error {
+	write := func(change func()) error { return operation.Writer{Client: workload}.Change(ctx, node, change) }
 	started := timeIn(node, infrav1.DrainStartedAnnotation)
 	if started.IsZero() || !node.Spec.Unschedulable {
-		return changeNode(ctx, workload, node, claims.Move{Kind: claims.DrainNode})
+		state := claims.DrainState{Cordoned: true, TaintedByAutoscaler: tainted(node, autoscalerTaint), DrainStarted: time.Now()}
+		return write(func() { setDrainState(node, state) })
 	}
 	if rules := s.desired.drainRules(node); !rules.Excluded {
 		ctx, cancel := context.WithTimeout(ctx, evictTimeout)
@@ -110,7 +113,7 @@ func (r *Reconciler) drainNode(ctx context.Context, s *scope, workload client.Cl
 			return nil
 		}
 	}
-	return changeNode(ctx, workload, node, claims.Move{Kind: claims.MarkDrained})
+	return write(func() { setDrainState(node, claims.DrainState{Cordoned: true, Drained: time.Now()}) })
 }
 
 // drainRules are those that the last Machine of the Node noted when it gave the Node up. A Node without a note follows the

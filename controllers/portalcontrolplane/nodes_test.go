@@ -49,42 +49,57 @@ func nodeWith(changes ...func(*corev1.Node)) *corev1.Node {
 	return n
 }
 
-// TestApplyToNode checks what each move writes on the Node.
+// TestApplyToNode checks what a write changes on the Node.
 func TestApplyToNode(t *testing.T) {
 	const now, earlier = "2026-01-01T10:00:00Z", "2026-01-01T09:00:00Z"
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.FixedZone("CEST", 2*60*60))
 	theirs := note("their.example/key", "value")
 	type changes []func(*corev1.Node)
+	type node = claims.Node
+	mark := func(n *node) { n.DrainState = claims.DrainState{Cordoned: true, Drained: at} }
+	uncordon := func(n *node) { n.DrainState = claims.DrainState{} }
+	remediated := func(n *node) { n.Remediated = at }
+	draining := node{DrainState: claims.DrainState{Cordoned: true, DrainStarted: at.Add(-time.Hour)}}
 	tests := map[string]struct {
-		kind         claims.MoveKind
+		seen         node
+		change       func(*node)
 		before, want changes
 	}{
-		"mark: core has drained it": {claims.MarkDrained, changes{cordon, theirs}, changes{cordon, theirs, note(infrav1.DrainedAnnotation, now)}},
-		"mark: the provider has": {claims.MarkDrained, changes{cordon, note(infrav1.DrainStartedAnnotation, earlier)},
+		"mark: core has drained it": {node{}, mark, changes{cordon, theirs}, changes{cordon, theirs, note(infrav1.DrainedAnnotation, now)}},
+		"mark: the provider has": {draining, mark, changes{cordon, note(infrav1.DrainStartedAnnotation, earlier)},
 			changes{cordon, note(infrav1.DrainedAnnotation, now)}},
-		"mark: somebody made it schedulable in between": {claims.MarkDrained, nil, changes{cordon, note(infrav1.DrainedAnnotation, now)}},
-		"mark: the autoscaler's taint goes, others stay": {claims.MarkDrained, changes{cordon, taint("their.example/taint"), taint(autoscalerTaint)},
+		"mark: somebody made it schedulable in between": {node{}, mark, nil, changes{cordon, note(infrav1.DrainedAnnotation, now)}},
+		"mark: the autoscaler's taint goes, others stay": {node{}, mark, changes{cordon, taint("their.example/taint"), taint(autoscalerTaint)},
 			changes{cordon, taint("their.example/taint"), note(infrav1.DrainedAnnotation, now)}},
-		"uncordon: the marks go, and the autoscaler's taint only": {claims.Uncordon,
+		"uncordon: the marks go, and the autoscaler's taint only": {draining, uncordon,
 			changes{cordon, theirs, taint("their.example/taint"), taint(autoscalerTaint), note(infrav1.DrainedAnnotation, earlier), note(infrav1.DrainStartedAnnotation, earlier)},
 			changes{theirs, taint("their.example/taint")}},
-		"uncordon: what is no record of a drain stays": {claims.Uncordon,
+		"uncordon: what is no record of a drain stays": {draining, uncordon,
 			changes{cordon, note(infrav1.RemediatedAnnotation, earlier), note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")},
 			changes{note(infrav1.RemediatedAnnotation, earlier), note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")}},
-		"uncordon: nothing to do":         {claims.Uncordon, changes{theirs}, changes{theirs}},
-		"remediated":                      {claims.MarkRemediated, changes{theirs}, changes{theirs, note(infrav1.RemediatedAnnotation, now)}},
-		"remediated once more":            {claims.MarkRemediated, changes{note(infrav1.RemediatedAnnotation, earlier)}, changes{note(infrav1.RemediatedAnnotation, now)}},
-		"remediated: the cordon stays":    {claims.MarkRemediated, changes{cordon}, changes{cordon, note(infrav1.RemediatedAnnotation, now)}},
-		"forget the remediation":          {claims.ForgetRemediated, changes{cordon, theirs, note(infrav1.RemediatedAnnotation, earlier)}, changes{cordon, theirs}},
-		"disable scale-down":              {claims.DisableScaleDown, changes{theirs}, changes{theirs, note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")}},
-		"enable scale-down":               {claims.EnableScaleDown, changes{theirs, note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")}, changes{theirs}},
-		"a move of Machines changes none": {claims.Shield, changes{cordon, theirs}, changes{cordon, theirs}},
+		"uncordon: nothing to do":      {draining, uncordon, changes{theirs}, changes{theirs}},
+		"remediated":                   {node{}, remediated, changes{theirs}, changes{theirs, note(infrav1.RemediatedAnnotation, now)}},
+		"remediated once more":         {node{Remediated: at.Add(-time.Hour)}, remediated, changes{note(infrav1.RemediatedAnnotation, earlier)}, changes{note(infrav1.RemediatedAnnotation, now)}},
+		"remediated: the cordon stays": {node{}, remediated, changes{cordon}, changes{cordon, note(infrav1.RemediatedAnnotation, now)}},
+		"forget the remediation": {node{Remediated: at}, func(n *node) { n.Remediated = time.Time{} },
+			changes{cordon, theirs, note(infrav1.RemediatedAnnotation, earlier)}, changes{cordon, theirs}},
+		"disable scale-down": {node{}, func(n *node) { n.ScaleDownDisabled = true },
+			changes{theirs}, changes{theirs, note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")}},
+		"enable scale-down": {node{ScaleDownDisabled: true}, func(n *node) { n.ScaleDownDisabled = false },
+			changes{theirs, note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")}, changes{theirs}},
+		"note the rules of a drain": {node{}, func(n *node) { n.DrainRules = "rules" }, changes{cordon, theirs}, changes{cordon, theirs, note(infrav1.DrainRulesAnnotation, "rules")}},
+		"what does not differ stays": {draining, func(*node) {}, changes{theirs, note(infrav1.DrainedAnnotation, "by hand")},
+			changes{theirs, note(infrav1.DrainedAnnotation, "by hand")}},
+		"all at once": {draining, func(n *node) { mark(n); remediated(n); n.DrainRules, n.ProviderID = "rules", "portal://c/w" }, changes{cordon, note(infrav1.DrainStartedAnnotation, earlier)},
+			changes{cordon, note(infrav1.DrainedAnnotation, now), note(infrav1.RemediatedAnnotation, now), note(infrav1.DrainRulesAnnotation, "rules"),
+				func(n *corev1.Node) { n.Spec.ProviderID = "portal://c/w" }}},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			got, want := nodeWith(test.before...), nodeWith(test.want...)
+			w := nodeWrite(test.seen, test.change).Node
 			for range 2 { // an interrupted pass is repeated
-				applyToNode(got, claims.Move{Kind: test.kind}, at)
+				applyToNode(got, w.Seen, w.Want)
 			}
 			got.Annotations, want.Annotations = some(got.Annotations), some(want.Annotations)
 			if len(got.Spec.Taints) == 0 {
@@ -104,20 +119,36 @@ func some(all map[string]string) map[string]string {
 	return all
 }
 
-// TestMovesOnAnotherNode checks that a Node which has only the name of the one that was seen is left alone.
-func TestMovesOnAnotherNode(t *testing.T) {
-	for _, kind := range []claims.MoveKind{
-		claims.NameNode, claims.DrainNode, claims.MarkDrained, claims.Uncordon, claims.DeleteNode, claims.MarkRemediated, claims.ForgetRemediated, claims.DisableScaleDown, claims.EnableScaleDown,
+// TestWritesOfAnotherNode checks that a Node which has only the name of the one that was seen is left alone.
+func TestWritesOfAnotherNode(t *testing.T) {
+	seen := claims.Node{Name: "w", UID: "uid-former", Remediated: time.Unix(0, 0), ScaleDownDisabled: true}
+	writes := []claims.Write{{Step: claims.DrainNode}, {Step: claims.DeleteNode}}
+	for i := range writes {
+		writes[i].Node = claims.Change[claims.Node]{Seen: seen, Want: seen}
+	}
+	for _, change := range []func(*claims.Node){
+		func(n *claims.Node) { n.ProviderID = "portal://c/w" },
+		func(n *claims.Node) { n.Cordoned, n.Drained = true, time.Unix(1, 0) },
+		func(n *claims.Node) { n.DrainRules = "rules" },
+		func(n *claims.Node) { n.Remediated = time.Unix(1, 0) },
+		func(n *claims.Node) { n.Remediated = time.Time{} },
+		func(n *claims.Node) { n.ScaleDownDisabled = false },
 	} {
+		writes = append(writes, nodeWrite(seen, change))
+	}
+	cordoned := seen
+	cordoned.Cordoned = true
+	writes = append(writes, nodeWrite(cordoned, func(n *claims.Node) { n.DrainState = claims.DrainState{} }))
+	for _, w := range writes {
 		marks := []func(*corev1.Node){cordon, note(infrav1.RemediatedAnnotation, "x"), note(infrav1.ScaleDownDisabledAnnotation, "")}
 		d := newDraining(t, 0, nodeWith(marks...))
 		before := d.node()
-		err := d.manager.carryOut(t.Context(), d.scope(), claims.Move{Kind: kind, Node: claims.Node{Name: "w", UID: "uid-former", ProviderID: "portal://c/w"}})
+		err := d.manager.carryOut(t.Context(), d.scope(), w)
 		if !apierrors.IsConflict(err) {
-			t.Errorf("move %d: %v", kind, err)
+			t.Errorf("%+v: %v", w, err)
 		}
 		if diff := cmp.Diff(before, d.node()); diff != "" || d.steps > 0 {
-			t.Errorf("move %d on another Node, %d evictions: %s", kind, d.steps, diff)
+			t.Errorf("%+v on another Node, %d evictions: %s", w, d.steps, diff)
 		}
 	}
 }
@@ -187,9 +218,9 @@ func (d *draining) scope() *scope {
 	return s
 }
 
-func (d *draining) carryOut(kind claims.MoveKind) error {
-	s := d.scope()
-	err := d.manager.carryOut(d.Context(), s, claims.Move{Kind: kind, Node: claims.Node{Name: "w", UID: "uid-w"}})
+func (d *draining) carryOut(step claims.Step) error {
+	s, n := d.scope(), claims.Node{Name: "w", UID: "uid-w"}
+	err := d.manager.carryOut(d.Context(), s, claims.Write{Step: step, Node: claims.Change[claims.Node]{Seen: n, Want: n}})
 	d.shown = s.drains
 	return err
 }

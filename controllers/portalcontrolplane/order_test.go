@@ -189,7 +189,7 @@ func (f *fixture) settleAt(replicas int) *scope {
 	for range 200 {
 		time.Sleep(5 * time.Second)
 		s := f.pass()
-		if s.Op() == nil && s.Record.Size == replicas && len(s.plan.Present) == replicas && len(s.plan.Moves) == 0 && !s.plan.OrderObserved {
+		if s.Op() == nil && s.Record.Size == replicas && len(s.plan.Present) == replicas && len(s.plan.Writes) == 0 && !s.plan.OrderObserved {
 			return s
 		}
 	}

@@ -85,19 +85,3 @@ func (s *scope) mismatchedPool() string {
 	}
 	return p.infra.Name
 }
-
-// carryOutPool does one move of the pool: one write of its list. The first write lists all nodes that the plan gives to the pool.
-// Core deletes the Nodes which it knows and which the list does not name, so it must not see half of a list that has to be
-// rebuilt.
-func (r *Reconciler) carryOutPool(ctx context.Context, s *scope, move claims.Move) error {
-	list, id := s.desired.pool.infra, move.Node.ProviderID
-	return r.writer().Change(ctx, list, func() {
-		ids := slices.DeleteFunc(slices.Clone(list.Spec.ProviderIDList), func(other string) bool { return other == id })
-		for _, m := range s.plan.Moves {
-			if move.Kind == claims.AddToPool && m.Kind == claims.AddToPool && !slices.Contains(ids, m.Node.ProviderID) {
-				ids = append(ids, m.Node.ProviderID)
-			}
-		}
-		list.Spec.ProviderIDList = ids
-	})
-}

@@ -92,7 +92,7 @@ func (r *Reconciler) planRecognized(ctx context.Context, s *scope) outcome.Outco
 	if err := r.makePlan(ctx, s); err != nil {
 		return outcome.Fail(err)
 	}
-	if len(s.plan.Moves) > 0 || s.plan.Scale {
+	if len(s.plan.Writes) > 0 || s.plan.Scale {
 		if o := r.namespaceStays(ctx, s); !o.IsDone() {
 			return o
 		}

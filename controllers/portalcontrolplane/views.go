@@ -93,9 +93,11 @@ func (s *scope) nodeViews() []claims.Node {
 		view := claims.Node{
 			Name: n.Name, UID: string(n.UID), ProviderID: n.Spec.ProviderID, Created: n.CreationTimestamp.Time,
 			Ready: util.IsNodeReady(n), NotReadySince: s.notReadySince(n), HasUnhealthyCondition: s.checks.nodeUnhealthy(n),
-			Cordoned: n.Spec.Unschedulable, LastMachineSet: n.Annotations[clusterv1.OwnerNameAnnotation],
-			TaintedByAutoscaler: tainted(n, autoscalerTaint), Uninitialized: tainted(n, uninitializedTaint),
-			DrainStarted: timeIn(n, infrav1.DrainStartedAnnotation), Drained: timeIn(n, infrav1.DrainedAnnotation),
+			LastMachineSet: n.Annotations[clusterv1.OwnerNameAnnotation], Uninitialized: tainted(n, uninitializedTaint),
+			DrainState: claims.DrainState{
+				Cordoned: n.Spec.Unschedulable, TaintedByAutoscaler: tainted(n, autoscalerTaint),
+				DrainStarted: timeIn(n, infrav1.DrainStartedAnnotation), Drained: timeIn(n, infrav1.DrainedAnnotation),
+			},
 			Remediated:        timeIn(n, infrav1.RemediatedAnnotation),
 			DrainRules:        n.Annotations[infrav1.DrainRulesAnnotation],
 			ScaleDownDisabled: metav1.HasAnnotation(n.ObjectMeta, infrav1.ScaleDownDisabledAnnotation),

@@ -59,17 +59,17 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 	return o.NoLaterThan(s.plan.RequeueAfter)
 }
 
-// carryOutPlan lets core go on with a paused MachinePool, and does the moves.
+// carryOutPlan lets core go on with a paused MachinePool, and does the writes.
 func (r *Reconciler) carryOutPlan(ctx context.Context, s *scope) outcome.Outcome {
 	if err := r.resumePool(ctx, s); err != nil {
 		return outcome.Fail(err)
 	}
-	for _, move := range s.plan.Moves {
-		if err := r.carryOut(ctx, s, move); err != nil {
+	for _, w := range s.plan.Writes {
+		if err := r.carryOut(ctx, s, w); err != nil {
 			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 				return outcome.RetryAfter(0) // it was changed: look again
 			}
-			return outcome.Fail(fmt.Errorf("change Machine %q or Node %q: %w", move.Machine, move.Node.Name, err))
+			return outcome.Fail(fmt.Errorf("change Machine %q or Node %q: %w", w.Machine.Seen.Name, w.Node.Seen.Name, err))
 		}
 	}
 	return outcome.Outcome{}
@@ -81,7 +81,7 @@ func (r *Reconciler) makePlan(ctx context.Context, s *scope) error {
 	if err := r.planFrom(ctx, s, s.members, r.Client, s.way.Workload); err != nil {
 		return err
 	}
-	if len(s.plan.Moves) == 0 && !s.plan.Scale {
+	if len(s.plan.Writes) == 0 && !s.plan.Scale {
 		return nil
 	}
 	live, err := readMembers(ctx, r.Live, s.Cluster)
@@ -142,7 +142,7 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, from members, reade
 // recordSettledSize records the number of workers when it becomes certain: for an adopted cluster when every node has a
 // Machine, else when as many nodes as desired are Ready and no others exist.
 func (r *Reconciler) recordSettledSize(ctx context.Context, s *scope) error {
-	settled := s.adopted() && s.desired.objects > 0 && s.plan.Free == 0 && s.plan.Unbound == 0 && len(s.plan.Present) == s.desired.sum && len(s.plan.Moves) == 0
+	settled := s.adopted() && s.desired.objects > 0 && s.plan.Free == 0 && s.plan.Unbound == 0 && len(s.plan.Present) == s.desired.sum && len(s.plan.Writes) == 0
 	if !settled && !s.plan.SizeCertain {
 		return nil
 	}
@@ -169,7 +169,8 @@ func (r *Reconciler) dropHooks(ctx context.Context, s *scope) error {
 	all := []error{r.endPauses(ctx, of...)}
 	for i := range machines.Items {
 		if m := &machines.Items[i]; m.Spec.InfrastructureRef.Kind == machineKind {
-			all = append(all, client.IgnoreNotFound(r.writer().Change(ctx, m, func() { applyToMachine(m, claims.RemoveHooks) })))
+			none := func() { applyToMachine(m, claims.Machine{PreDrain: true, PreTerminate: true}, claims.Machine{}) }
+			all = append(all, client.IgnoreNotFound(r.writer().Change(ctx, m, none)))
 		}
 	}
 	return errors.Join(all...)

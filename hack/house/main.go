@@ -48,7 +48,8 @@ func main() {
 	show("methods on the largest type", methods.n, " ("+methods.name+")")
 	fields := largest(h.fields())
 	show("fields of the largest struct that functions pass on", fields.n, " ("+fields.name+")")
-	show("kinds of move", h.constants("controllers/claims/", regexp.MustCompile(`^(AddHooks|[A-Z]\w+)$`), "MoveKind"), "")
+	show("kinds of write in a plan", h.constants("controllers/claims/", regexp.MustCompile(`^[A-Z]\w+$`), "Step"), "")
+	show("fields that a plan may change", len(h.wanted("controllers/claims/")), "")
 	show("annotations and hooks", h.constants("api/", regexp.MustCompile(`(Annotation|Hook)$`), ""), "")
 	show("reasons", h.constants("api/", regexp.MustCompile(`Reason$`), ""), "")
 	show("memories with a lock of their own", h.memories(), "")
@@ -195,6 +196,25 @@ func (h house) constants(under string, name *regexp.Regexp, ofType string) (coun
 		}
 	})
 	return count
+}
+
+// wanted returns the fields of objects that the planner assigns to, as they should be.
+func (h house) wanted(under string) map[string]bool {
+	fields := map[string]bool{}
+	h.each(under, func(_ string, n ast.Node) {
+		assign, ok := n.(*ast.AssignStmt)
+		if !ok {
+			return
+		}
+		for _, left := range assign.Lhs {
+			if field, ok := left.(*ast.SelectorExpr); ok {
+				if of, ok := field.X.(*ast.SelectorExpr); ok && of.Sel.Name == "want" {
+					fields[field.Sel.Name] = true
+				}
+			}
+		}
+	})
+	return fields
 }
 
 // memories counts the structs that hold a lock or a concurrent map.

@@ -25,34 +25,44 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
-// TestMovesOnNodes checks what a move changes on a Node, and whether the plan has to be made again, because the Node is not the
+// nodeWrite is a write that makes Node w what the change makes of it.
+func nodeWrite(seen claims.Node, change func(*claims.Node)) claims.Write {
+	want := seen
+	change(&want)
+	return claims.Write{Step: claims.WriteNode, Node: claims.Change[claims.Node]{Seen: seen, Want: want}}
+}
+
+// TestWritesOfNodes checks what a write changes on a Node, and whether the plan has to be made again, because the Node is not the
 // one of the plan.
-func TestMovesOnNodes(t *testing.T) {
-	name := claims.Move{Kind: claims.NameNode, Node: claims.Node{Name: "w", ProviderID: "portal:///ours"}}
-	free := claims.Move{Kind: claims.Uncordon, Node: claims.Node{Name: "w"}}
+func TestWritesOfNodes(t *testing.T) {
+	name := nodeWrite(claims.Node{Name: "w"}, func(n *claims.Node) { n.ProviderID = "portal:///ours" })
+	free := nodeWrite(claims.Node{Name: "w", DrainState: claims.DrainState{Cordoned: true}}, func(n *claims.Node) { n.DrainState = claims.DrainState{} })
+	both := nodeWrite(free.Node.Seen, func(n *claims.Node) { n.DrainState, n.ProviderID = claims.DrainState{}, "portal:///ours" })
 	theirs := func(n *corev1.Node) { n.Spec.ProviderID = "portal:///theirs" }
 	named := func(n *corev1.Node) { n.Spec.ProviderID = "portal:///ours" }
 	labelled := func(n *corev1.Node) { n.Labels = map[string]string{"by": "others"} }
 	tests := map[string]struct {
-		move      claims.Move
+		write     claims.Write
 		node      func(*corev1.Node) // the Node as it is, or nil if it is gone
 		between   func(*corev1.Node) // another client's change between our read and our write
 		want      func(*corev1.Node)
 		lookAgain bool
 	}{
-		"named":                  {move: name, node: func(*corev1.Node) {}, want: named},
-		"named already":          {move: name, node: named, want: named},
-		"named by somebody else": {move: name, node: theirs, want: theirs, lookAgain: true},
-		"another name by then":   {move: name, node: func(*corev1.Node) {}, between: theirs, want: theirs, lookAgain: true},
-		"changed by then":        {move: name, node: func(*corev1.Node) {}, between: labelled, want: labelled, lookAgain: true},
-		"named when it is gone":  {move: name, lookAgain: true},
-		"takes Pods again": {move: free, node: func(n *corev1.Node) {
+		"named":                  {write: name, node: func(*corev1.Node) {}, want: named},
+		"named already":          {write: name, node: named, want: named},
+		"named by somebody else": {write: name, node: theirs, want: theirs, lookAgain: true},
+		"another name by then":   {write: name, node: func(*corev1.Node) {}, between: theirs, want: theirs, lookAgain: true},
+		"changed by then":        {write: name, node: func(*corev1.Node) {}, between: labelled, want: labelled, lookAgain: true},
+		"named when it is gone":  {write: name, lookAgain: true},
+		"takes Pods again": {write: free, node: func(n *corev1.Node) {
 			n.Spec.Unschedulable = true
 			n.Spec.Taints = []corev1.Taint{{Key: autoscalerTaint, Effect: corev1.TaintEffectNoSchedule}, {Key: "theirs", Effect: corev1.TaintEffectNoSchedule}}
 		}, want: func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "theirs", Effect: corev1.TaintEffectNoSchedule}}
 		}},
-		"takes Pods again when it is gone": {move: free},
+		"takes Pods again when it is gone":          {write: free},
+		"named, and takes Pods again, in one write": {write: both, node: cordon, want: named},
+		"neither, if somebody else has named it":    {write: both, node: func(n *corev1.Node) { cordon(n); theirs(n) }, want: func(n *corev1.Node) { cordon(n); theirs(n) }, lookAgain: true},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -60,7 +70,7 @@ func TestMovesOnNodes(t *testing.T) {
 			key := client.ObjectKey{Namespace: "default", Name: "prod"}
 			r := &Reconciler{}
 			s := &scope{Pass: pass.Pass{Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}, way: access.Way{Workload: &connection{client: workload}}}
-			err := r.carryOut(t.Context(), s, test.move)
+			err := r.carryOut(t.Context(), s, test.write)
 			if lookAgain := apierrors.IsConflict(err) || apierrors.IsNotFound(err); lookAgain != test.lookAgain || err != nil && !lookAgain {
 				t.Errorf("error %v, want to look again: %t", err, test.lookAgain)
 			}
@@ -105,27 +115,31 @@ func newWorkload(t *testing.T, node, between func(*corev1.Node)) client.Client {
 	})
 }
 
-// TestApplyToMachine checks what each move leaves of a Machine's annotations, also if an interrupted pass is repeated.
+// TestApplyToMachine checks what a write leaves of a Machine's annotations, also if an interrupted pass is repeated.
 func TestApplyToMachine(t *testing.T) {
 	const drain, terminate, first = infrav1.PreDrainHook, infrav1.PreTerminateHook, clusterv1.DeleteMachineAnnotation
 	const skip, shielded = clusterv1.MachineSkipRemediationAnnotation, infrav1.ShieldAnnotation
+	none, both, last := claims.Machine{}, claims.Machine{PreDrain: true, PreTerminate: true}, claims.Machine{PreTerminate: true}
+	front, shield := claims.Machine{DeleteFirst: true}, claims.Machine{Shielded: true}
 	tests := map[string]struct {
-		kind         claims.MoveKind
+		seen, wanted claims.Machine
 		deleting     bool
 		before, want []string
 	}{
-		"hooks":                             {claims.AddHooks, false, []string{"theirs"}, []string{"theirs", drain, terminate}},
-		"hooks, one is missing":             {claims.AddHooks, false, []string{terminate}, []string{drain, terminate}},
-		"no hooks once it is being deleted": {claims.AddHooks, true, []string{terminate}, []string{terminate}},
-		"core drains it":                    {claims.StartDrain, true, []string{"theirs", drain, terminate}, []string{"theirs", terminate}},
-		"remove hooks":                      {claims.RemoveHooks, true, []string{"theirs", drain, terminate}, []string{"theirs"}},
-		"remove hooks, half of it is done":  {claims.RemoveHooks, true, []string{terminate}, nil},
-		"deleted first":                     {claims.DeleteFirst, false, nil, []string{first}},
-		"shield":                            {claims.Shield, false, nil, []string{skip, shielded}},
-		"the user's shield":                 {claims.Shield, false, []string{skip}, []string{skip}},
-		"unshield":                          {claims.Unshield, false, []string{"theirs", skip, shielded}, []string{"theirs"}},
-		"unshield: the user has set it too": {claims.Unshield, false, []string{skip + "=debugging", shielded}, []string{skip}},
-		"a move of Nodes changes none":      {claims.Uncordon, true, []string{drain, skip}, []string{drain, skip}},
+		"hooks":                             {none, both, false, []string{"theirs"}, []string{"theirs", drain, terminate}},
+		"hooks, one is missing":             {last, both, false, []string{terminate}, []string{drain, terminate}},
+		"no hooks once it is being deleted": {last, both, true, []string{terminate}, []string{terminate}},
+		"core drains it":                    {both, last, true, []string{"theirs", drain, terminate}, []string{"theirs", terminate}},
+		"remove hooks":                      {both, none, true, []string{"theirs", drain, terminate}, []string{"theirs"}},
+		"remove hooks, half of it is done":  {both, none, true, []string{terminate}, nil},
+		"deleted first":                     {none, front, false, nil, []string{first}},
+		"shield":                            {none, shield, false, nil, []string{skip, shielded}},
+		"the user's shield":                 {none, shield, false, []string{skip}, []string{skip}},
+		"unshield":                          {shield, none, false, []string{"theirs", skip, shielded}, []string{"theirs"}},
+		"unshield: the user has set it too": {shield, none, false, []string{skip + "=debugging", shielded}, []string{skip}},
+		"what does not differ stays":        {none, none, true, []string{drain, first, skip}, []string{drain, first, skip}},
+		"all at once": {claims.Machine{Shielded: true}, claims.Machine{PreDrain: true, PreTerminate: true, DeleteFirst: true}, false,
+			[]string{skip, shielded}, []string{drain, terminate, first}},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -138,7 +152,7 @@ func TestApplyToMachine(t *testing.T) {
 				metav1.SetMetaDataAnnotation(&m.ObjectMeta, key, value)
 			}
 			for range 2 {
-				applyToMachine(m, test.kind)
+				applyToMachine(m, test.seen, test.wanted)
 			}
 			if got := sets.KeySet(m.Annotations); !got.Equal(sets.New(test.want...)) {
 				t.Errorf("%v, want %v", sets.List(got), test.want)

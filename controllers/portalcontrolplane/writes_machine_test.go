@@ -34,17 +34,26 @@ func bindings(t *testing.T) (*Reconciler, *scope) {
 	return r, s
 }
 
+// machineWrite is a write that makes Machine m, which has neither a node nor hooks, what the change makes of it.
+func machineWrite(step claims.Step, change func(*claims.Machine)) claims.Write {
+	want := claims.Machine{Name: "m"}
+	change(&want)
+	return claims.Write{Step: step, Machine: claims.Change[claims.Machine]{Seen: claims.Machine{Name: "m"}, Want: want}}
+}
+
 var (
-	hook = claims.Move{Kind: claims.AddHooks, Machine: "m"}
-	bind = claims.Move{Kind: claims.Bind, Machine: "m", Node: claims.Node{Name: "w", UID: "uid-w", ProviderID: "portal:///w"}}
+	hook   = machineWrite(claims.WriteMachine, func(m *claims.Machine) { m.PreDrain, m.PreTerminate = true, true })
+	unhook = claims.Write{Step: claims.WriteMachine, Machine: claims.Change[claims.Machine]{Seen: hook.Machine.Want, Want: hook.Machine.Seen}}
+	bind   = machineWrite(claims.WriteClaim, func(m *claims.Machine) { m.ClaimProviderID, m.ClaimNode, m.ClaimNodeUID = "portal:///w", "w", "uid-w" })
+	detach = machineWrite(claims.WriteClaim, func(m *claims.Machine) { m.ClaimProviderID = claims.ReleasedProviderID("", "m") })
 )
 
-// TestMovesOnMachines checks that the moves of one plan write one object after the other, and read none again.
-func TestMovesOnMachines(t *testing.T) {
+// TestWritesOfMachines checks that the writes of one plan change one object after the other, and read none again.
+func TestWritesOfMachines(t *testing.T) {
 	r, s := bindings(t)
-	for _, move := range []claims.Move{hook, bind, {Kind: claims.RemoveHooks, Machine: "m"}, {Kind: claims.Detach, Machine: "m"}} {
-		if err := r.carryOut(t.Context(), s, move); err != nil {
-			t.Fatalf("%v: %v", move.Kind, err)
+	for _, w := range []claims.Write{hook, bind, unhook, detach} {
+		if err := r.carryOut(t.Context(), s, w); err != nil {
+			t.Fatalf("%+v: %v", w, err)
 		}
 	}
 	got := &infrav1.PortalMachine{}
@@ -56,9 +65,9 @@ func TestMovesOnMachines(t *testing.T) {
 	}
 }
 
-// TestMovesOnChangedMachines checks that a Machine or PortalMachine that has changed since the plan was made is read again, and
+// TestWritesOfChangedMachines checks that a Machine or PortalMachine that has changed since the plan was made is read again, and
 // that the change is kept. If one is gone, the plan is made again.
-func TestMovesOnChangedMachines(t *testing.T) {
+func TestWritesOfChangedMachines(t *testing.T) {
 	r, s := bindings(t)
 	r.Live = r.Client
 	for _, obj := range []client.Object{s.machine("m").DeepCopy(), s.claim("c").DeepCopy()} {
@@ -67,9 +76,9 @@ func TestMovesOnChangedMachines(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, move := range []claims.Move{hook, bind} {
-		if err := r.carryOut(t.Context(), s, move); err != nil {
-			t.Errorf("%v: %v", move.Kind, err)
+	for _, w := range []claims.Write{hook, bind} {
+		if err := r.carryOut(t.Context(), s, w); err != nil {
+			t.Errorf("%+v: %v", w, err)
 		}
 	}
 	if m, c := s.machine("m"), s.claim("c"); m.Labels["by"] == "" || len(m.Annotations) != 2 || c.Labels["by"] == "" || c.Spec.Node == nil {

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import "slices"
+
+// Change is an object as the plan has seen it and as it should be. Only the fields that differ are written.
+type Change[T Machine | Node] struct{ Seen, Want T }
+
+// Write is one write of a plan, to one object.
+type Write struct {
+	Step    Step
+	List    []string        // WriteList
+	Node    Change[Node]    // WriteNode, DrainNode, DeleteNode
+	Machine Change[Machine] // WriteMachine, WriteClaim, WriteNodeRef
+}
+
+// Step is what a Write is about.
+type Step int
+
+// The steps, in the order in which a plan takes them. The order makes interruptions safe: a write does no harm without those that follow
+// it, and the next plan still asks for these.
+const (
+	// WriteList writes the list of the pool, once. It names a Node before the Node gets its providerID: core may know an earlier Node
+	// of that name, and deletes a Node whose ID is not in the list. For the same reason core must not see half of a list.
+	WriteList Step = iota
+	// WriteNode writes the providerID of a Node, its cordon and its records: drained, remediated, drain rules, autoscaler. A claim
+	// needs the providerID. The rest follows from the Machine as it is before the later steps: once it is released, has its hooks
+	// again or has lost its shield, no plan would know that the Node has to change.
+	WriteNode
+	// WriteMachine writes the annotations of a Machine: hooks, deletion first, shield. A Machine needs hooks and shield before it gets
+	// a node, and the Machine that it takes the node over from must be the first to be deleted by then.
+	WriteMachine
+	// WriteClaim binds a PortalMachine to a Node, or releases it.
+	WriteClaim
+	// WriteNodeRef writes the nodeRef of a Machine that shows its claim. The next plan sees it, and lets core drain or delete.
+	WriteNodeRef
+	// DrainNode is one step of a drain by the provider: it cordons the Node, evicts a few Pods, or records that none is left. It may
+	// take seconds, so the writes of Machines do not wait for it.
+	DrainNode
+	// DeleteNode deletes the Node object of a drained machine that the portal has removed.
+	DeleteNode
+)
+
+// writeChanges plans the writes of all objects that are not as they should be.
+func (p *planner) writeChanges() {
+	if p.Pool != nil && !slices.Equal(p.list, p.Pool.List) {
+		p.write(Write{Step: WriteList, List: p.list})
+	}
+	for _, n := range p.nodes {
+		if n.want != n.Node {
+			p.write(Write{Step: WriteNode, Node: Change[Node]{n.Node, n.want}})
+		}
+	}
+	for _, step := range []Step{WriteMachine, WriteClaim, WriteNodeRef} {
+		for _, c := range p.claims {
+			if c.differs(step) {
+				p.write(Write{Step: step, Machine: Change[Machine]{c.Machine, c.want}})
+			}
+		}
+	}
+}
+
+func (p *planner) write(w Write) { p.plan.Writes = append(p.plan.Writes, w) }
+
+// differs reports whether the part of the Machine that a step writes is not as it should be.
+func (c *claim) differs(step Step) bool {
+	switch step {
+	case WriteClaim:
+		return c.want.ClaimProviderID != c.ClaimProviderID || c.want.ClaimNodeUID != c.ClaimNodeUID
+	case WriteNodeRef:
+		return c.want.NodeRef != c.NodeRef
+	}
+	hooks := c.want.PreDrain != c.PreDrain || c.want.PreTerminate != c.PreTerminate
+	return hooks || c.want.DeleteFirst != c.DeleteFirst || c.want.Shielded != c.Shielded
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import "slices"
+
+// carryOut does one write, and reports whether its object still exists.
+func (w *world) carryOut(write Write) bool {
+	w.say("%s", write)
+	switch write.Step {
+	case WriteList:
+		return w.carryOutList(write.List)
+	case WriteNode, DrainNode, DeleteNode:
+		return w.carryOutNode(write)
+	}
+	m, seen, want := w.machine(write.Machine.Seen.Name), write.Machine.Seen, write.Machine.Want
+	if m == nil {
+		return false
+	}
+	switch write.Step {
+	case WriteMachine:
+		w.annotate(m, seen, want)
+	case WriteClaim:
+		w.bind(m, seen, want)
+	case WriteNodeRef:
+		m.NodeRef = want.NodeRef
+	}
+	return true
+}
+
+// annotate writes the annotations of a Machine.
+func (w *world) annotate(m *model, seen, want Machine) {
+	n := w.node(seen.ClaimNodeUID)
+	if seen.PreDrain && !want.PreDrain && want.PreTerminate && n != nil && n.ruler != "" && n.ruler != m.Owner {
+		w.fail("core drains %s, which %s held last, by the rules of %s", n.Name, n.ruler, m.Owner)
+	}
+	if want.PreDrain != seen.PreDrain {
+		m.PreDrain = want.PreDrain && !m.Deleting
+	}
+	if want.PreTerminate != seen.PreTerminate {
+		m.PreTerminate = want.PreTerminate && !m.Deleting
+	}
+	m.DeleteFirst = m.DeleteFirst || want.DeleteFirst
+	if want.Shielded != seen.Shielded {
+		m.Shielded = want.Shielded
+	}
+}
+
+// bind writes the claim of a Machine.
+func (w *world) bind(m *model, seen, want Machine) {
+	if IsReleased(want.ClaimProviderID) {
+		m.known, m.ClaimProviderID = m.ClaimProviderID, want.ClaimProviderID
+		return
+	}
+	n := w.node(want.ClaimNodeUID)
+	if n != nil && n.Uninitialized {
+		w.fail("%s gets %s, which is not initialized", m.Name, n.Name)
+	}
+	if seen.Deleting || !m.Deleting {
+		m.known = m.ClaimProviderID
+		m.ClaimNode, m.ClaimNodeUID, m.ClaimProviderID = want.ClaimNode, want.ClaimNodeUID, want.ClaimProviderID
+	}
+	if n != nil && !m.Deleting {
+		n.ruler = m.Owner
+	}
+}
+
+func (w *world) carryOutNode(write Write) bool {
+	seen, want := write.Node.Seen, write.Node.Want
+	n := w.node(seen.UID)
+	if n == nil {
+		another := slices.ContainsFunc(w.nodes, func(o *kubeNode) bool { return o.Name == seen.Name })
+		return !another && want.ProviderID == seen.ProviderID
+	}
+	switch {
+	case write.Step == DrainNode:
+		w.evict(n)
+		return true
+	case write.Step == DeleteNode && n.running:
+		w.fail("the provider deletes Node %s of a machine that runs", n.Name)
+	case write.Step == DeleteNode:
+		w.nodes = slices.DeleteFunc(w.nodes, func(o *kubeNode) bool { return o == n })
+		return true
+	}
+	if want.ProviderID != seen.ProviderID {
+		if w.ids {
+			w.fail("the provider gives %s a providerID, and the portal can never correct it", n.Name)
+		}
+		n.ProviderID = want.ProviderID
+	}
+	if want.DrainState != seen.DrainState {
+		if !want.Cordoned && w.operation == RemovingNodes && len(w.running()) > w.target {
+			w.fail("%s is made schedulable while the portal removes nodes", n.Name)
+		}
+		n.DrainState = want.DrainState
+	}
+	if want.DrainRules != seen.DrainRules {
+		n.DrainRules = want.DrainRules
+	}
+	if want.Remediated != seen.Remediated {
+		n.Remediated = want.Remediated
+	}
+	if want.ScaleDownDisabled != seen.ScaleDownDisabled {
+		n.ScaleDownDisabled = want.ScaleDownDisabled
+	}
+	return true
+}
