@@ -375,9 +375,8 @@ sandbox: kube core build ## Start everything on this machine and keep it up unti
 demo: ## Drive a cluster through its life in the sandbox (make demo FLAGS='--seed 7')
 	@MAKE="$(MAKE)" hack/demo.sh $(FLAGS)
 
-# The release before this one: a tag, or a commit until there is a tag. v0.1.0 was never tagged. This is the last commit that wrote records
-# of its format.
-PREVIOUS := 457c277
+# The release before this one: a tag, or a commit until there is a tag.
+PREVIOUS := d6247b9
 PREVIOUS_DIR := $(BIN)/previous
 
 # The sandbox's parts of the previous release: its manifests and its manager. All other binaries are today's.

@@ -141,11 +141,10 @@ func (p *Pass) DeletionPolicy() infrav1.DeletionPolicy {
 func (p *Pass) Endpoint() string { return p.ControlPlane.Spec.ControlPlaneEndpoint.String() }
 
 // EndpointChosen reports whether the user chose the endpoint in spec. The provider chose it if it is the server of the kubeconfig
-// that was used last. A record of an earlier version holds the digest of a kubeconfig but no endpoint. Those versions always set
-// the endpoint.
+// that was used last.
 func (p *Pass) EndpointChosen() bool {
-	inSpec, known := p.ControlPlane.Spec.ControlPlaneEndpoint, p.Record.Endpoint.IsValid() || p.Record.KubeconfigDigest == ""
-	return known && inSpec.IsValid() && inSpec != p.Record.Endpoint
+	inSpec := p.ControlPlane.Spec.ControlPlaneEndpoint
+	return inSpec.IsValid() && inSpec != p.Record.Endpoint
 }
 
 // Change writes one change of metadata, spec and the stored state with an optimistic lock.

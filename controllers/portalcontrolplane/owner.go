@@ -123,13 +123,7 @@ func (s *scope) forgetCluster() operation.State {
 }
 
 // adopts reports whether the object is about to claim a portal cluster that it did not create.
-func (s *scope) adopts() bool {
-	return s.Record.ClusterID != s.ControlPlane.Spec.ClusterID && !s.createdBefore()
-}
-
-// createdBefore reports whether an earlier version of the provider created the portal cluster. Its records have neither UID nor
-// cluster id, but the parameters of the creation.
-func (s *scope) createdBefore() bool { return s.Record.UID == "" && s.Record.Workers != nil }
+func (s *scope) adopts() bool { return s.Record.ClusterID != s.ControlPlane.Spec.ClusterID }
 
 // settleCreation ends an unfinished creation, because spec.clusterID names a cluster. If the portal shows that the creation made it,
 // it is the object's own. Otherwise the object takes it over. The kubeconfig, which may show that, exists once the cluster runs.
@@ -247,13 +241,13 @@ func (s *scope) unclaimed() bool {
 	return !s.Owns() && (copied || s.Op().Is(operation.Create))
 }
 
-// mayDelete reports whether the object may ask the portal to delete its cluster: it owns the cluster, or created it under an
-// earlier version of the provider, or a person has confirmed the deletion of a cluster without owner.
+// mayDelete reports whether the object may ask the portal to delete its cluster: it owns the cluster, or a person has confirmed the
+// deletion of a cluster without owner.
 func (r *Reconciler) mayDelete(ctx context.Context, s *scope) (bool, error) {
 	if s.ControlPlane.Spec.ClusterID == "" {
 		return true, nil // the creation under way has to end first
 	}
-	if !s.Owns() && !s.createdBefore() && !s.deletionConfirmed() {
+	if !s.Owns() && !s.deletionConfirmed() {
 		return false, nil
 	}
 	owner, err := r.otherOwner(ctx, s)

@@ -47,38 +47,6 @@ func TestConfirmedDeletionOfWhatNobodyOwns(t *testing.T) {
 	}
 }
 
-// TestDeletionOfEarlierVersion: the records of earlier versions have neither UID nor cluster id.
-func TestDeletionOfEarlierVersion(t *testing.T) {
-	for title, sent := range map[string]bool{"at rest": false, "with the deletion sent": true} {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 2, emulator.Durations{Delete: time.Minute})
-				f.change(func(cp *infrav1.PortalControlPlane) {
-					putRecord(cp, operation.Record{Size: 2, Version: before, Workers: &infrav1.WorkerParameters{}})
-					if sent {
-						job, err := f.cloud.DeleteCluster(t.Context(), f.id)
-						if err != nil {
-							t.Fatal(err)
-						}
-						op := operation.New(operation.Delete, f.id)
-						op.JobID = job.ID
-						put(cp, op)
-					}
-				})
-				f.leave(departure{owner: "present", leaves: true})
-				passes := 0
-				for f.leaving() != nil && passes < 40 {
-					passes++
-					time.Sleep(5 * time.Second)
-				}
-				if passes < 10 || passes == 40 || len(f.portal.Clusters()) != 0 || f.deletions() != 1 {
-					t.Errorf("%d passes, %d clusters, %d deletions", passes, len(f.portal.Clusters()), f.deletions())
-				}
-			})
-		})
-	}
-}
-
 // TestDeletionOfACopy: a moved or restored object that is deleted before it claims its portal cluster neither deletes nor forgets it.
 func TestDeletionOfACopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

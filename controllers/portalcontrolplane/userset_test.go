@@ -26,7 +26,6 @@ func TestEndpointChosen(t *testing.T) {
 		"the kubeconfig's":               {portals, operation.Record{KubeconfigDigest: "d", Endpoint: portals}, false},
 		"the user's, before any":         {users, operation.Record{}, true},
 		"the user's":                     {users, operation.Record{KubeconfigDigest: "d", Endpoint: portals}, true},
-		"set by an earlier version":      {portals, operation.Record{KubeconfigDigest: "d"}, false},
 		"the user's, as the portal's is": {users, operation.Record{KubeconfigDigest: "d", Endpoint: users}, false},
 	} {
 		s := &scope{Pass: pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}, State: operation.State{Record: test.record}}}

@@ -33,10 +33,6 @@ func adoptions() []row {
 			c.controlPlane.Spec.ClusterID, c.controlPlane.Spec.DeletionPolicy = id, infrav1.DeletionPolicyDelete
 		})},
 		{attack: "a confirmed deletion for a cluster that the object does not own", heldBy: adoption, attempt: confirms},
-		{attack: "a record as an earlier version wrote it", heldBy: adoption, attempt: deletes(func(c *cluster, id, _ string) {
-			c.controlPlane.Spec.ClusterID = id
-			metav1.SetMetaDataAnnotation(&c.controlPlane.ObjectMeta, infrav1.RecordAnnotation, `{"size": 0, "workers": {"serviceOfferingID": "small", "sshKeyPair": "ops"}}`)
-		})},
 		{attack: "a forged backup of another's control plane", heldBy: adoption, attempt: deletes(func(c *cluster, id, _ string) {
 			c.controlPlane.Spec.ClusterID = id
 			record, _ := json.Marshal(operation.Record{UID: "before-the-restore", ClusterID: id})

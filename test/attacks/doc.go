@@ -35,7 +35,6 @@
 //	clusterID names another's cluster, for its kubeconfig                       | policy adoption
 //	clusterID names another's cluster, to delete it                             | policy adoption
 //	a confirmed deletion for a cluster that the object does not own             | policy adoption
-//	a record as an earlier version wrote it                                     | policy adoption
 //	a forged backup of another's control plane                                  | policy adoption
 //	portal-operation names another's job                                        | policy adoption
 //	portal-operation is patched into an object that exists                      | policy adoption

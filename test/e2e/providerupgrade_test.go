@@ -149,18 +149,14 @@ func (p *situation) adopt(t *testing.T) {
 	t.Cleanup(s.explain)
 }
 
-// retried checks that this release holds the operation that the previous release held. When a person allows a retry, the
-// provider asks for a second permission, because v0.1.0 did not record which object began the creation. Then it creates the cluster.
+// retried checks that this release holds the operation that the previous release held, and creates the cluster when a person allows a
+// retry.
 func retried(s *subject) {
 	s.Expect(s.says(infrav1.ProvisionedCondition)()).To(HavePrefix("False " + infrav1.OutcomeUnknownReason))
 	change(s, &infrav1.PortalControlPlane{}, func(c *infrav1.PortalControlPlane) {
 		state, err := operation.Load(c)
 		s.Expect(err).NotTo(HaveOccurred())
 		c.Annotations[infrav1.DecisionAnnotation] = infrav1.DecisionRetry.About(state.Last.ID)
-	})
-	s.Eventually(s.says(infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.RestoredObjectReason))
-	change(s, &infrav1.PortalControlPlane{}, func(c *infrav1.PortalControlPlane) {
-		c.Annotations[infrav1.DecisionAnnotation] = infrav1.DecisionRetry.About(string(c.UID))
 	})
 	s.settled(2)
 }

@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options, Parallel: 16, StartTimeout: 10 * time.Minute}))
 }
 
-// wrapManager makes the sandbox start the previous manager without the flags that it does not have.
+// wrapManager makes the sandbox start the previous manager without the flags that it does not have, and with those that it needs.
 func wrapManager() error {
 	built, err := filepath.Abs(filepath.Join(previous, "bin", "manager-built"))
 	if err != nil {
@@ -67,6 +67,10 @@ func wrapManager() error {
 			unknown += name + "=*) ;; "
 		}
 	}
-	script := fmt.Sprintf("#!/bin/sh\nfor flag; do shift; case $flag in %s*) set -- \"$@\" \"$flag\" ;; esac; done\nexec '%s' \"$@\"\n", unknown, built)
+	needed := ""
+	if strings.Contains(usage.String(), "--allow-unverified-core") { // the sandbox's core is no Deployment, so its version is unknown
+		needed = "--allow-unverified-core"
+	}
+	script := fmt.Sprintf("#!/bin/sh\nfor flag; do shift; case $flag in %s*) set -- \"$@\" \"$flag\" ;; esac; done\nexec '%s' \"$@\" %s\n", unknown, built, needed)
 	return os.WriteFile(filepath.Join(previous, "bin", "manager"), []byte(script), 0o755) //nolint:gosec // It is a program.
 }
