@@ -21,6 +21,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalbootstrapconfig"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcluster"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalclusteridentity"
@@ -97,6 +98,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	controlPlane := &portalcontrolplane.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities,
 		Access:           &access.Keeper{Client: mgr.GetClient(), Secrets: secrets, Workloads: newWorkloads(mgr, hosts), Hosts: hosts},
+		Ownership:        &ownership.Keeper{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities},
 		WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(), Answers: answers,
 		Recorder: outcome.Recorder{EventRecorder: mgr.GetEventRecorder("portalcontrolplane"), Log: mgr.GetLogger()},
 	}

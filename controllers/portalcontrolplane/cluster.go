@@ -7,25 +7,24 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strconv"
-	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
 )
 
 // reconcileCluster makes sure that the portal cluster exists. It is created once, or adopted by its id.
 func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Outcome {
 	if s.ControlPlane.Spec.ClusterID != "" {
-		if o := r.claim(ctx, s); !o.IsDone() {
+		if o := r.Ownership.Claim(ctx, &s.Pass); !o.IsDone() {
 			return o
 		}
-		if o := r.recordInIdentity(ctx, s); !o.IsDone() {
+		if o := r.Ownership.RecordInIdentity(ctx, &s.Pass); !o.IsDone() {
 			return o
 		}
 		return s.Existence(ctx)
@@ -43,7 +42,7 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 	if !o.IsDone() {
 		return o
 	}
-	if o := r.holdRestored(ctx, s); !o.IsDone() {
+	if o := r.Ownership.HoldRestored(ctx, &s.Pass); !o.IsDone() {
 		return o
 	}
 	if o := s.Identity.CheckPlacement(request.ZoneID, request.VPCID); !o.IsDone() {
@@ -123,7 +122,7 @@ func (s *scope) checkName(ctx context.Context, op *operation.Operation) outcome.
 func (r *Reconciler) pollCreation(ctx context.Context, s *scope) outcome.Outcome {
 	o := s.Runner().Poll(ctx)
 	if o.IsDone() && s.ControlPlane.Spec.ClusterID != "" {
-		return r.claim(ctx, s)
+		return r.Ownership.Claim(ctx, &s.Pass)
 	}
 	return operation.Progress(s.Op(), o, infrav1.CreatingReason)
 }
@@ -176,32 +175,5 @@ func (r *Reconciler) ensureName(ctx context.Context, s *scope) error {
 	if s.ControlPlane.Spec.ClusterName != "" {
 		return nil
 	}
-	return s.Change(ctx, s.nameCluster)
-}
-
-// generateName returns a name that a person can recognize at the portal, and that was never used before.
-func generateName(base string) string {
-	return stem(base) + rand.String(operation.GeneratedLength)
-}
-
-const (
-	longestName   = 63
-	generatedFrom = "bcdfghjklmnpqrstvwxz2456789" // what rand.String draws from: no words come of it
-)
-
-// stem is the part of a generated name that comes from the PortalControlPlane's name.
-func stem(base string) string {
-	base = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '-'
-	}, base)
-	return strings.Trim(base[:min(len(base), longestName-operation.GeneratedLength-1)], "-") + "-"
-}
-
-// isGenerated reports whether the provider could have generated the name.
-func isGenerated(base, name string) bool {
-	random, ours := strings.CutPrefix(name, stem(base))
-	return ours && len(random) == operation.GeneratedLength && strings.Trim(random, generatedFrom) == ""
+	return s.Change(ctx, func(next *operation.State) { ownership.NameCluster(&s.Pass, next) })
 }

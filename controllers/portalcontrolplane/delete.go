@@ -29,7 +29,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 	if !controllerutil.ContainsFinalizer(s.ControlPlane, infrav1.ControlPlaneFinalizer) {
 		return ctrl.Result{}, nil
 	}
-	o := r.holdDeletion(ctx, s)
+	o := r.Ownership.HoldDeletion(ctx, &s.Pass)
 	if o.IsDone() {
 		if err := r.dropHooks(ctx, s); err != nil {
 			return ctrl.Result{}, err
@@ -41,7 +41,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 		outcome.Log(ctx, o)
 		return outcome.Result(o), outcome.FirstError(o)
 	}
-	if err := r.removeFromIdentity(ctx, s); err != nil {
+	if err := r.Ownership.RemoveFromIdentity(ctx, &s.Pass); err != nil {
 		o := outcome.Fail(err)
 		return outcome.Result(o), outcome.FirstError(o)
 	}
@@ -53,7 +53,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 // deleteCluster takes the deletion one step further. It is done when nothing is left at the portal.
 func (r *Reconciler) deleteCluster(ctx context.Context, s *scope) outcome.Outcome {
 	spec := s.ControlPlane.Spec
-	mine, err := r.mayDelete(ctx, s)
+	mine, err := r.Ownership.MayDelete(ctx, &s.Pass)
 	switch {
 	case err != nil:
 		return outcome.Fail(err)
@@ -142,7 +142,7 @@ func (r *Reconciler) finishCreation(ctx context.Context, s *scope) outcome.Outco
 // deleteKnown deletes the cluster by its id. It waits for the operation in flight, unless that is stuck or lost.
 func (r *Reconciler) deleteKnown(ctx context.Context, s *scope) outcome.Outcome {
 	if s.Op().Is(operation.Create) {
-		if o := r.endCreation(ctx, s, operation.Abandoned); !o.IsDone() {
+		if o := s.Runner().Finish(ctx, operation.Abandoned, s.ControlPlane.Spec.ClusterID); !o.IsDone() {
 			return o
 		}
 	}

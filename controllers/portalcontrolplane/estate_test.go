@@ -24,6 +24,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 )
@@ -56,7 +57,7 @@ func newEstate(t *testing.T, lists bool) *estate {
 	}
 	e.identity = identity.Identity{Portal: e.cloud, Version: "1"}
 	cp := &infrav1.PortalControlPlane{}
-	e.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithIndex(cp, portalClusterIndex, indexPortalCluster).
+	e.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithIndex(cp, ownership.PortalClusterIndex, ownership.IndexPortalCluster).
 		WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp, &infrav1.PortalClusterIdentity{}).
 		WithObjects(&infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: "team"}}).Build()
 	secrets := secretcache.New(nil, e.store)
@@ -64,6 +65,7 @@ func newEstate(t *testing.T, lists bool) *estate {
 		Client: e.store, Live: e.store, Recorder: e.recorder, Answers: outcome.NewAnswers(), Access: &access.Keeper{Client: e.store, Secrets: secrets},
 		Identities: &identity.Resolver{Client: e.store, Live: e.store, Pool: &cloud.Pool{}, Secrets: secrets},
 	}
+	e.manager.Ownership = &ownership.Keeper{Client: e.store, Live: e.store, Identities: e.manager.Identities}
 	return e
 }
 
@@ -141,7 +143,7 @@ func (e *estate) passes(keys ...client.ObjectKey) map[client.ObjectKey]outcome.O
 		for _, key := range keys {
 			s := e.scope(key)
 			if !controllerutil.ContainsFinalizer(s.ControlPlane, infrav1.ControlPlaneFinalizer) {
-				if err := s.Change(e.Context(), s.firstWrite()); err != nil {
+				if err := e.manager.Ownership.Begin(e.Context(), &s.Pass); err != nil {
 					e.Fatal(err)
 				}
 			}

@@ -29,6 +29,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 )
@@ -208,7 +209,7 @@ func (f *fixture) furnish(size int) {
 	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: deployment, Labels: labels}}
 	md.Spec.Replicas, md.Spec.Template.Spec.InfrastructureRef.Kind = ptr.To(int32(size)), templateKind //nolint:gosec // a count of workers
 	f.store = fake.NewClientBuilder().WithScheme(newScheme(f.T)).WithObjects(cp, md).
-		WithIndex(cp, portalClusterIndex, indexPortalCluster).WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp, &clusterv1.Machine{}, &clusterv1.MachinePool{}).WithInterceptorFuncs(interceptor.Funcs{Patch: f.patch}).Build()
+		WithIndex(cp, ownership.PortalClusterIndex, ownership.IndexPortalCluster).WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp, &clusterv1.Machine{}, &clusterv1.MachinePool{}).WithInterceptorFuncs(interceptor.Funcs{Patch: f.patch}).Build()
 }
 
 // patch intercepts every write of a manager.
@@ -227,6 +228,7 @@ func (f *fixture) restart() {
 		Identities: &identity.Resolver{Client: f.store, Live: f.store}, Answers: outcome.NewAnswers(),
 		Client: f.store, Live: f.store, Recorder: f.recorder, Access: &access.Keeper{Client: f.store, Secrets: secrets, Workloads: f.workloads},
 	}
+	f.manager.Ownership = &ownership.Keeper{Client: f.store, Live: f.store, Identities: f.manager.Identities}
 }
 
 func (f *fixture) controlPlane() *infrav1.PortalControlPlane {

@@ -65,7 +65,7 @@ func (f *fixture) leave(d departure) {
 		}
 	}
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name, UID: "present", Finalizers: []string{"a/b"}}}
-	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: controlPlaneKind, Name: prod.Name}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "PortalControlPlane", Name: prod.Name}
 	if d.estranged {
 		cluster.Spec.ControlPlaneRef.Name = "another"
 	}
@@ -335,7 +335,7 @@ func TestEnsureOwned(t *testing.T) {
 				s.Tools = f.manager.tools(s)
 				var version string
 				for range 2 { // the second pass changes nothing
-					if err := f.manager.ensureOwned(t.Context(), s); err != nil {
+					if err := f.manager.Ownership.Begin(t.Context(), &s.Pass); err != nil {
 						t.Fatal(err)
 					}
 					if version != "" && f.controlPlane().ResourceVersion != version {

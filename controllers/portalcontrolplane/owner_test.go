@@ -8,10 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -26,7 +23,7 @@ func TestClone(t *testing.T) {
 	creating := func(e *estate, key client.ObjectKey) {
 		for range 3 { // until the portal has accepted the creation
 			s := e.scope(key)
-			if err := s.Change(e.Context(), s.firstWrite()); err != nil {
+			if err := e.manager.Ownership.Begin(e.Context(), &s.Pass); err != nil {
 				e.Fatal(err)
 			}
 			e.manager.reconcileCluster(e.Context(), s)
@@ -136,42 +133,6 @@ func TestDeletionPolicy(t *testing.T) {
 					t.Errorf("an event says %q: %t", retained, got)
 				}
 			})
-		})
-	}
-}
-
-// TestPrecedence checks to which of two objects a portal cluster belongs. Both give the same answer.
-func TestPrecedence(t *testing.T) {
-	type object struct {
-		owns, deleting bool
-		age            time.Duration
-		uid            string
-	}
-	for title, test := range map[string]struct{ first, second object }{
-		"the owner":              {object{owns: true}, object{age: time.Hour}},
-		"the owner, which goes":  {object{owns: true, deleting: true}, object{age: time.Hour}},
-		"the older owner":        {object{owns: true, age: time.Hour}, object{owns: true}},
-		"the older":              {object{age: time.Hour}, object{}},
-		"the one that stays":     {object{}, object{deleting: true, age: time.Hour}},
-		"the UID, of one second": {object{uid: "a"}, object{uid: "b"}},
-		"owners of one second":   {object{owns: true, uid: "a"}, object{owns: true, uid: "b"}},
-	} {
-		t.Run(title, func(t *testing.T) {
-			epoch := time.Now()
-			build := func(o object, name string) *infrav1.PortalControlPlane {
-				cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(o.uid + name), CreationTimestamp: metav1.NewTime(epoch.Add(-o.age))}}
-				if cp.Spec.ClusterID = "c"; o.owns {
-					putRecord(cp, operation.Record{UID: cp.UID, ClusterID: "c"})
-				}
-				if o.deleting {
-					cp.DeletionTimestamp = &metav1.Time{Time: epoch}
-				}
-				return cp
-			}
-			first, second := build(test.first, "1"), build(test.second, "2")
-			if !precedes(first, second) || precedes(second, first) {
-				t.Error("it belongs to the other one")
-			}
 		})
 	}
 }

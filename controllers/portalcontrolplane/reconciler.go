@@ -20,6 +20,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
+	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
@@ -45,6 +46,7 @@ type Reconciler struct {
 	Live             client.Reader // past the cache
 	Identities       *identity.Resolver
 	Access           *access.Keeper
+	Ownership        *ownership.Keeper
 	Recorder         events.EventRecorder
 	WatchFilterValue string
 	// Answers of portals that count for several portal clusters.
@@ -120,7 +122,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 	if s.Cluster == nil {
 		return ctrl.Result{}, nil // core sets the owner, which wakes the object
 	}
-	if err := r.ensureOwned(ctx, s); err != nil {
+	if err := r.Ownership.Begin(ctx, &s.Pass); err != nil {
 		return ctrl.Result{}, err
 	}
 	var err error

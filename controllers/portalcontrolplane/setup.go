@@ -19,12 +19,13 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
 )
 
 // SetupWithManager adds the reconciler to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) (err error) {
 	log := ctrl.LoggerFrom(ctx).WithValues("controller", "portalcontrolplane")
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.PortalControlPlane{}, portalClusterIndex, indexPortalCluster); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.PortalControlPlane{}, ownership.PortalClusterIndex, ownership.IndexPortalCluster); err != nil {
 		return fmt.Errorf("index PortalControlPlanes by portal cluster: %w", err)
 	}
 	for _, kind := range []client.Object{&clusterv1.MachineDeployment{}, &clusterv1.MachineSet{}} {
@@ -59,9 +60,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 
 // fromControlPlane wakes the other control planes that name the same portal cluster: one of them may own it now.
 func (r *Reconciler) fromControlPlane(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
-	for _, key := range indexPortalCluster(obj) {
+	for _, key := range ownership.IndexPortalCluster(obj) {
 		all := &infrav1.PortalControlPlaneList{}
-		if err := r.Client.List(ctx, all, client.MatchingFields{portalClusterIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
+		if err := r.Client.List(ctx, all, client.MatchingFields{ownership.PortalClusterIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Failed to list PortalControlPlanes for a watch event")
 			return nil
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portalcontrolplane
+package ownership
 
 import (
 	"cmp"
@@ -16,17 +16,25 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
-// portalClusterIndex finds PortalControlPlanes by the id or the creation of their portal cluster.
-const portalClusterIndex = "portalCluster"
+// Keeper keeps the ownership of portal clusters.
+type Keeper struct {
+	Client     client.Client
+	Live       client.Reader // past the cache
+	Identities *identity.Resolver
+}
 
-// indexPortalCluster returns the id of the object's portal cluster, and the creation that it comes from. Clones of an object that
+// PortalClusterIndex finds PortalControlPlanes by the id or the creation of their portal cluster.
+const PortalClusterIndex = "portalCluster"
+
+// IndexPortalCluster returns the id of the object's portal cluster, and the creation that it comes from. Clones of an object that
 // is being created have no id in common yet, but the same creation.
-func indexPortalCluster(obj client.Object) []string {
+func IndexPortalCluster(obj client.Object) []string {
 	cp, ok := obj.(*infrav1.PortalControlPlane)
 	if !ok {
 		return nil
@@ -64,49 +72,49 @@ func precedes(a, b *infrav1.PortalControlPlane) bool {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID)) < 0
 }
 
-// claim makes the object the owner of the portal cluster that spec.clusterID names, unless the cluster belongs to another object. It is
+// Claim makes the object the owner of the portal cluster that spec.clusterID names, unless the cluster belongs to another object. It is
 // done when the object owns the cluster.
-func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
-	if o := r.settleCreation(ctx, s); !o.IsDone() {
+func (k *Keeper) Claim(ctx context.Context, p *pass.Pass) outcome.Outcome {
+	if o := k.settleCreation(ctx, p); !o.IsDone() {
 		return o
 	}
-	owner, err := r.otherOwner(ctx, s)
+	owner, err := k.otherOwner(ctx, p)
 	switch {
 	case err != nil:
 		return outcome.Fail(err)
 	case owner != nil:
-		return r.leaveToOwner(ctx, s, owner)
-	case s.Owns():
-		return r.recordPortal(ctx, s)
-	case s.BeingDeleted():
-		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so portal cluster %s is not taken over", s.ControlPlane.Spec.ClusterID)
+		return k.leaveToOwner(ctx, p, owner)
+	case p.Owns():
+		return k.recordPortal(ctx, p)
+	case p.BeingDeleted():
+		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so portal cluster %s is not taken over", p.ControlPlane.Spec.ClusterID)
 	}
-	id, adopted := s.ControlPlane.Spec.ClusterID, s.adopts()
-	unsaid := adopted && s.ControlPlane.Spec.DeletionPolicy == ""
-	err = s.Change(ctx, func(next *operation.State) {
+	id, adopted := p.ControlPlane.Spec.ClusterID, adopts(p)
+	unsaid := adopted && p.ControlPlane.Spec.DeletionPolicy == ""
+	err = p.Change(ctx, func(next *operation.State) {
 		if adopted {
-			*next = s.forgetCluster()
+			*next = forgetCluster(p)
 		}
-		next.Record.UID, next.Record.ClusterID, next.Record.TakenOver = s.ControlPlane.UID, id, next.Record.TakenOver || adopted
+		next.Record.UID, next.Record.ClusterID, next.Record.TakenOver = p.ControlPlane.UID, id, next.Record.TakenOver || adopted
 		if unsaid {
-			s.ControlPlane.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
+			p.ControlPlane.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
 		}
 	})
 	if err != nil {
 		return outcome.Fail(err)
 	}
 	if adopted {
-		s.Event(infrav1.EventPortalClusterAdopted, "Adopt", "Took over portal cluster %s, which this object did not create. "+
-			"When this object is deleted, deletionPolicy %s applies", id, s.DeletionPolicy())
+		p.Event(infrav1.EventPortalClusterAdopted, "Adopt", "Took over portal cluster %s, which this object did not create. "+
+			"When this object is deleted, deletionPolicy %s applies", id, p.DeletionPolicy())
 	}
 	return outcome.RetryAfter(0) // after another check for other claims
 }
 
 // recordPortal records the portal of a cluster that the object owns, when the portal becomes known. loadIdentity refuses an identity
 // that names another portal later.
-func (r *Reconciler) recordPortal(ctx context.Context, s *scope) outcome.Outcome {
-	if s.Record.Portal == "" && s.Infrastructure.IsDone() {
-		if err := s.Change(ctx, func(next *operation.State) { next.Record.Portal = s.Identity.Portal.Address() }); err != nil {
+func (k *Keeper) recordPortal(ctx context.Context, p *pass.Pass) outcome.Outcome {
+	if p.Record.Portal == "" && p.Infrastructure.IsDone() {
+		if err := p.Change(ctx, func(next *operation.State) { next.Record.Portal = p.Identity.Portal.Address() }); err != nil {
 			return outcome.Fail(err)
 		}
 	}
@@ -115,29 +123,29 @@ func (r *Reconciler) recordPortal(ctx context.Context, s *scope) outcome.Outcome
 
 // forgetCluster drops the record of another portal cluster. Nothing in it applies to the one that spec.clusterID names now,
 // except for an endpoint that the user chose.
-func (s *scope) forgetCluster() operation.State {
-	if !s.EndpointChosen() {
-		s.ControlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{}
+func forgetCluster(p *pass.Pass) operation.State {
+	if !p.EndpointChosen() {
+		p.ControlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{}
 	}
-	return operation.State{Record: operation.Record{Size: operation.SizeUnknown, AbandonedNames: s.Record.AbandonedNames}}
+	return operation.State{Record: operation.Record{Size: operation.SizeUnknown, AbandonedNames: p.Record.AbandonedNames}}
 }
 
 // adopts reports whether the object is about to claim a portal cluster that it did not create.
-func (s *scope) adopts() bool { return s.Record.ClusterID != s.ControlPlane.Spec.ClusterID }
+func adopts(p *pass.Pass) bool { return p.Record.ClusterID != p.ControlPlane.Spec.ClusterID }
 
 // settleCreation ends an unfinished creation, because spec.clusterID names a cluster. If the portal shows that the creation made it,
 // it is the object's own. Otherwise the object takes it over. The kubeconfig, which may show that, exists once the cluster runs.
-func (r *Reconciler) settleCreation(ctx context.Context, s *scope) outcome.Outcome {
-	if !s.Op().Is(operation.Create) {
+func (k *Keeper) settleCreation(ctx context.Context, p *pass.Pass) outcome.Outcome {
+	if !p.Op().Is(operation.Create) {
 		return outcome.Outcome{}
 	}
-	if o := s.Existence(ctx); !o.IsDone() {
+	if o := p.Existence(ctx); !o.IsDone() {
 		return o
 	}
-	id, own := s.ControlPlane.Spec.ClusterID, false
-	o := s.AskKubeconfig(ctx, pass.WhyMissing, func(config []byte) outcome.Outcome {
+	id, own := p.ControlPlane.Spec.ClusterID, false
+	o := p.AskKubeconfig(ctx, pass.WhyMissing, func(config []byte) outcome.Outcome {
 		var err error
-		if own, err = r.shownAt(ctx, s, id, config); cloud.IsRateLimited(err) || cloud.IsUnavailable(err) {
+		if own, err = k.shownAt(ctx, p, id, config); cloud.IsRateLimited(err) || cloud.IsUnavailable(err) {
 			return outcome.FromPortalError(err)
 		}
 		return outcome.Outcome{}
@@ -146,29 +154,29 @@ func (r *Reconciler) settleCreation(ctx context.Context, s *scope) outcome.Outco
 		return o
 	}
 	if !own {
-		return r.endCreation(ctx, s, operation.Abandoned)
+		return k.endCreation(ctx, p, operation.Abandoned)
 	}
-	if o = r.endCreation(ctx, s, operation.Succeeded); o.IsDone() {
-		s.Event(infrav1.EventPortalClusterAdopted, "Adopt", "Portal cluster %s has the name that was generated for this object, so this object "+
-			"created it. When this object is deleted, deletionPolicy %s applies", id, s.DeletionPolicy())
+	if o = k.endCreation(ctx, p, operation.Succeeded); o.IsDone() {
+		p.Event(infrav1.EventPortalClusterAdopted, "Adopt", "Portal cluster %s has the name that was generated for this object, so this object "+
+			"created it. When this object is deleted, deletionPolicy %s applies", id, p.DeletionPolicy())
 	}
 	return o
 }
 
 // endCreation ends an unfinished creation. If it succeeded, it made the cluster that spec.clusterID names.
-func (r *Reconciler) endCreation(ctx context.Context, s *scope, result operation.Result) outcome.Outcome {
-	return s.Runner().Finish(ctx, result, s.ControlPlane.Spec.ClusterID)
+func (k *Keeper) endCreation(ctx context.Context, p *pass.Pass, result operation.Result) outcome.Outcome {
+	return p.Runner().Finish(ctx, result, p.ControlPlane.Spec.ClusterID)
 }
 
 // leaveToOwner leaves the portal cluster to its owner. If both objects own it, this one gives up its claim.
-func (r *Reconciler) leaveToOwner(ctx context.Context, s *scope, owner *infrav1.PortalControlPlane) outcome.Outcome {
-	id, other := s.ControlPlane.Spec.ClusterID, client.ObjectKeyFromObject(owner)
-	if s.Owns() {
-		err := s.Change(ctx, func(next *operation.State) { next.Record.ClusterID = "" })
+func (k *Keeper) leaveToOwner(ctx context.Context, p *pass.Pass, owner *infrav1.PortalControlPlane) outcome.Outcome {
+	id, other := p.ControlPlane.Spec.ClusterID, client.ObjectKeyFromObject(owner)
+	if p.Owns() {
+		err := p.Change(ctx, func(next *operation.State) { next.Record.ClusterID = "" })
 		if err != nil {
 			return outcome.Fail(err)
 		}
-		s.Warn(infrav1.EventOwnershipGivenUp, "Adopt", "Gave up portal cluster %s, because PortalControlPlane %s also owns it and is older. "+
+		p.Warn(infrav1.EventOwnershipGivenUp, "Adopt", "Gave up portal cluster %s, because PortalControlPlane %s also owns it and is older. "+
 			"The kubeconfig Secret of this object is not changed", id, other)
 	}
 	return outcome.StallFor(0, infrav1.OwnedByAnotherReason, "portal cluster %s belongs to PortalControlPlane %s. This object changes nothing at the "+
@@ -178,31 +186,31 @@ func (r *Reconciler) leaveToOwner(ctx context.Context, s *scope, owner *infrav1.
 
 // otherOwner returns the PortalControlPlane that the portal cluster belongs to, or nil if it belongs to this object. It considers
 // the objects of every namespace that the manager sees.
-func (r *Reconciler) otherOwner(ctx context.Context, s *scope) (*infrav1.PortalControlPlane, error) {
-	seen := map[types.UID]bool{s.ControlPlane.UID: true}
-	first := s.ControlPlane
-	for _, key := range indexPortalCluster(s.ControlPlane) {
+func (k *Keeper) otherOwner(ctx context.Context, p *pass.Pass) (*infrav1.PortalControlPlane, error) {
+	seen := map[types.UID]bool{p.ControlPlane.UID: true}
+	first := p.ControlPlane
+	for _, key := range IndexPortalCluster(p.ControlPlane) {
 		all := &infrav1.PortalControlPlaneList{}
-		if err := r.Client.List(ctx, all, client.MatchingFields{portalClusterIndex: key}); err != nil {
-			return nil, fmt.Errorf("list the PortalControlPlanes of portal cluster %s: %w", s.ControlPlane.Spec.ClusterID, err)
+		if err := k.Client.List(ctx, all, client.MatchingFields{PortalClusterIndex: key}); err != nil {
+			return nil, fmt.Errorf("list the PortalControlPlanes of portal cluster %s: %w", p.ControlPlane.Spec.ClusterID, err)
 		}
 		for i := range all.Items {
 			cached := &all.Items[i]
-			if seen[cached.UID] || s.Owns() && !ownsCluster(cached) {
+			if seen[cached.UID] || p.Owns() && !ownsCluster(cached) {
 				continue // an owner does not ask the API server about objects that own nothing
 			}
 			seen[cached.UID] = true
 			other := &infrav1.PortalControlPlane{}
-			err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), other)
+			err := k.Live.Get(ctx, client.ObjectKeyFromObject(cached), other)
 			if client.IgnoreNotFound(err) != nil {
 				return nil, fmt.Errorf("read PortalControlPlane %s: %w", client.ObjectKeyFromObject(cached), err)
 			}
-			if err == nil && nameSamePortalCluster(s.ControlPlane, other, key) && precedes(other, first) && r.samePortal(ctx, s.ControlPlane, other) {
+			if err == nil && nameSamePortalCluster(p.ControlPlane, other, key) && precedes(other, first) && k.samePortal(ctx, p.ControlPlane, other) {
 				first = other
 			}
 		}
 	}
-	if first == s.ControlPlane {
+	if first == p.ControlPlane {
 		return nil, nil //nolint:nilnil // that there is no other owner is not an error
 	}
 	return first, nil
@@ -212,44 +220,44 @@ func (r *Reconciler) otherOwner(ctx context.Context, s *scope) (*infrav1.PortalC
 // a common creation does not matter.
 func nameSamePortalCluster(cp, other *infrav1.PortalControlPlane, key string) bool {
 	id, of := cp.Spec.ClusterID, other.Spec.ClusterID
-	return slices.Contains(indexPortalCluster(other), key) && (id == "" || of == "" || id == of)
+	return slices.Contains(IndexPortalCluster(other), key) && (id == "" || of == "" || id == of)
 }
 
 // samePortal reports whether the objects may belong to the same portal. An identity that cannot be read may name any portal.
-func (r *Reconciler) samePortal(ctx context.Context, a, b *infrav1.PortalControlPlane) bool {
-	portalA, portalB := r.portalOf(ctx, a), r.portalOf(ctx, b)
+func (k *Keeper) samePortal(ctx context.Context, a, b *infrav1.PortalControlPlane) bool {
+	portalA, portalB := k.portalOf(ctx, a), k.portalOf(ctx, b)
 	return portalA == "" || portalB == "" || portalA == portalB
 }
 
 // portalOf returns the URL of the object's portal, or "" if that is not known.
-func (r *Reconciler) portalOf(ctx context.Context, cp *infrav1.PortalControlPlane) string {
-	cluster, err := util.GetOwnerCluster(ctx, r.Client, cp.ObjectMeta)
+func (k *Keeper) portalOf(ctx context.Context, cp *infrav1.PortalControlPlane) string {
+	cluster, err := util.GetOwnerCluster(ctx, k.Client, cp.ObjectMeta)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return ""
 	}
-	portalCluster, err := pass.PortalClusterOf(ctx, r.Client, cluster, cp)
+	portalCluster, err := pass.PortalClusterOf(ctx, k.Client, cluster, cp)
 	if err != nil || portalCluster == nil {
 		return ""
 	}
-	return cloud.Address(r.Identities.BaseURL(ctx, cp.Namespace, portalCluster.Spec.IdentityRef))
+	return cloud.Address(k.Identities.BaseURL(ctx, cp.Namespace, portalCluster.Spec.IdentityRef))
 }
 
 // unclaimed reports whether the object has not claimed a portal cluster that is probably its own. It is a copy of the owner, or a
 // person has set the id of the cluster that its lost creation made.
-func (s *scope) unclaimed() bool {
-	copied := s.Record.UID != "" && s.Record.UID != s.ControlPlane.UID && !s.adopts()
-	return !s.Owns() && (copied || s.Op().Is(operation.Create))
+func unclaimed(p *pass.Pass) bool {
+	copied := p.Record.UID != "" && p.Record.UID != p.ControlPlane.UID && !adopts(p)
+	return !p.Owns() && (copied || p.Op().Is(operation.Create))
 }
 
-// mayDelete reports whether the object may ask the portal to delete its cluster: it owns the cluster, or a person has confirmed the
+// MayDelete reports whether the object may ask the portal to delete its cluster: it owns the cluster, or a person has confirmed the
 // deletion of a cluster without owner.
-func (r *Reconciler) mayDelete(ctx context.Context, s *scope) (bool, error) {
-	if s.ControlPlane.Spec.ClusterID == "" {
+func (k *Keeper) MayDelete(ctx context.Context, p *pass.Pass) (bool, error) {
+	if p.ControlPlane.Spec.ClusterID == "" {
 		return true, nil // the creation under way has to end first
 	}
-	if !s.Owns() && !s.deletionConfirmed() {
+	if !p.Owns() && !deletionConfirmed(p) {
 		return false, nil
 	}
-	owner, err := r.otherOwner(ctx, s)
+	owner, err := k.otherOwner(ctx, p)
 	return owner == nil, err
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portalcontrolplane
+package ownership
 
 import (
 	"bytes"
@@ -17,43 +17,38 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
 // firstWrite returns the first write to an object. It adds the finalizer. A new object also gets its UID in the record, and a
 // name for its portal cluster. An object with a trace of an earlier life gets neither: it was cloned, moved or restored, or its
 // annotations were replaced, which left its status as it was.
-func (s *scope) firstWrite() func(*operation.State) {
-	_, recorded := s.ControlPlane.Annotations[infrav1.RecordAnnotation]
-	elsewhere := recorded || s.Last != nil || conditions.Has(s.ControlPlane, infrav1.ProvisionedCondition) ||
-		isGenerated(s.ControlPlane.Name, s.ControlPlane.Spec.ClusterName)
+func firstWrite(p *pass.Pass) func(*operation.State) {
+	_, recorded := p.ControlPlane.Annotations[infrav1.RecordAnnotation]
+	elsewhere := recorded || p.Last != nil || conditions.Has(p.ControlPlane, infrav1.ProvisionedCondition) ||
+		isGenerated(p.ControlPlane.Name, p.ControlPlane.Spec.ClusterName)
 	return func(next *operation.State) {
-		controllerutil.AddFinalizer(s.ControlPlane, infrav1.ControlPlaneFinalizer)
-		if !elsewhere && s.ControlPlane.Spec.ClusterID == "" {
-			s.initializeNew(next)
+		controllerutil.AddFinalizer(p.ControlPlane, infrav1.ControlPlaneFinalizer)
+		if !elsewhere && p.ControlPlane.Spec.ClusterID == "" {
+			initializeNew(p, next)
 		}
 	}
 }
 
 // initializeNew records that the object never had a portal cluster, and generates a name for one if the user chose none.
-func (s *scope) initializeNew(next *operation.State) {
-	next.Record.UID = s.ControlPlane.UID
-	if s.ControlPlane.Spec.ClusterName == "" {
-		s.nameCluster(next)
+func initializeNew(p *pass.Pass, next *operation.State) {
+	next.Record.UID = p.ControlPlane.UID
+	if p.ControlPlane.Spec.ClusterName == "" {
+		NameCluster(p, next)
 	}
 }
 
-// nameCluster generates a name for the portal cluster.
-func (s *scope) nameCluster(next *operation.State) {
-	next.Record.Name = generateName(s.ControlPlane.Name)
-	s.ControlPlane.Spec.ClusterName = next.Record.Name
-}
-
-// holdRestored holds an object with an earlier life until a person decides: its portal cluster may exist under an id that the object does
+// HoldRestored holds an object with an earlier life until a person decides: its portal cluster may exist under an id that the object does
 // not know. It is done when a portal cluster may be created.
-func (r *Reconciler) holdRestored(ctx context.Context, s *scope) outcome.Outcome {
-	cp := s.ControlPlane
+func (k *Keeper) HoldRestored(ctx context.Context, p *pass.Pass) outcome.Outcome {
+	cp := p.ControlPlane
 	switch {
-	case s.Record.UID == cp.UID:
+	case p.Record.UID == cp.UID:
 		return outcome.Outcome{}
 	case !infrav1.DecisionRetry.MadeOn(cp, string(cp.UID)):
 		return outcome.StallFor(0, infrav1.RestoredObjectReason, "this object was cloned, moved, restored or replaced, and its portal cluster may exist. "+
@@ -61,9 +56,9 @@ func (r *Reconciler) holdRestored(ctx context.Context, s *scope) outcome.Outcome
 			"unless spec.deletionPolicy is Delete. If the cluster does not exist, allow its creation: %s",
 			possibleNames(cp.Name, cp.Spec.ClusterName), operation.Command(cp, infrav1.DecisionRetry, string(cp.UID)))
 	}
-	if err := s.Change(ctx, func(next *operation.State) {
+	if err := p.Change(ctx, func(next *operation.State) {
 		delete(cp.Annotations, infrav1.DecisionAnnotation)
-		s.initializeNew(next)
+		initializeNew(p, next)
 	}); err != nil {
 		return outcome.Fail(err)
 	}
@@ -84,15 +79,15 @@ func possibleNames(base, name string) string {
 
 // shownAt reports whether the portal shows the generated name at the id: in the kubeconfig, in the lookup by name, or in the record
 // of an instance. Then the creation made that cluster. A name that is not shown proves nothing: the specification defines none of them.
-func (r *Reconciler) shownAt(ctx context.Context, s *scope, id string, kubeconfig []byte) (bool, error) {
-	portal, name := s.Identity.Portal, s.Op().Target
+func (k *Keeper) shownAt(ctx context.Context, p *pass.Pass, id string, kubeconfig []byte) (bool, error) {
+	portal, name := p.Identity.Portal, p.Op().Target
 	switch {
-	case !s.Record.Generated(name), s.Op().Portal != "" && s.Op().Portal != portal.Address():
+	case !p.Record.Generated(name), p.Op().Portal != "" && p.Op().Portal != portal.Address():
 		return false, nil
 	case bytes.Contains(kubeconfig, []byte(name)):
 		return true, nil
 	}
-	if found, err := s.Runner().Find(ctx); found == id || err != nil && !cloud.IsUnsupported(err) {
+	if found, err := p.Runner().Find(ctx); found == id || err != nil && !cloud.IsUnsupported(err) {
 		return found == id, err
 	}
 	all, err := portal.Instances(ctx)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portalcontrolplane
+package ownership
 
 import (
 	"context"
@@ -17,73 +17,74 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
 const controlPlaneKind = "PortalControlPlane"
 
-// ensureOwned makes the first write to the object, which sets the finalizer, and records the owner. An owner reference with an
+// Begin makes the first write to the object, which sets the finalizer, and records the owner. An owner reference with an
 // earlier UID of the Cluster is recorded when core has corrected it. Until then, a policy keeps the garbage collector away. The
 // write fails if the object was deleted in the meantime, so the recorded owner is the owner before any deletion.
-func (r *Reconciler) ensureOwned(ctx context.Context, s *scope) error {
-	cp, owner, begin := s.ControlPlane, string(s.Cluster.UID), func(*operation.State) {}
+func (k *Keeper) Begin(ctx context.Context, p *pass.Pass) error {
+	cp, owner, begin := p.ControlPlane, string(p.Cluster.UID), func(*operation.State) {}
 	if !controllerutil.ContainsFinalizer(cp, infrav1.ControlPlaneFinalizer) {
-		begin = s.firstWrite()
-	} else if ownerref.Stale(cp, s.Cluster) || cp.Annotations[infrav1.OwnerAnnotation] == owner {
+		begin = firstWrite(p)
+	} else if ownerref.Stale(cp, p.Cluster) || cp.Annotations[infrav1.OwnerAnnotation] == owner {
 		return nil
 	}
-	return s.Change(ctx, func(next *operation.State) {
-		if begin(next); !ownerref.Stale(cp, s.Cluster) {
+	return p.Change(ctx, func(next *operation.State) {
+		if begin(next); !ownerref.Stale(cp, p.Cluster) {
 			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.OwnerAnnotation, owner)
 		}
 	})
 }
 
-// holdDeletion is done if the portal cluster may be deleted, or if nothing has to be deleted. Otherwise a person has to decide.
-func (r *Reconciler) holdDeletion(ctx context.Context, s *scope) outcome.Outcome {
-	spec := s.ControlPlane.Spec
-	if spec.ClusterID == "" || s.DeletionPolicy() == infrav1.DeletionPolicyRetain || s.Op().Is(operation.Delete) {
+// HoldDeletion is done if the portal cluster may be deleted, or if nothing has to be deleted. Otherwise a person has to decide.
+func (k *Keeper) HoldDeletion(ctx context.Context, p *pass.Pass) outcome.Outcome {
+	spec := p.ControlPlane.Spec
+	if spec.ClusterID == "" || p.DeletionPolicy() == infrav1.DeletionPolicyRetain || p.Op().Is(operation.Delete) {
 		return outcome.Outcome{} // the deletion was sent, and is followed to its end
 	}
-	if owner, err := r.otherOwner(ctx, s); err != nil {
+	if owner, err := k.otherOwner(ctx, p); err != nil {
 		return outcome.Fail(err)
 	} else if owner != nil {
 		return outcome.Outcome{} // nothing is deleted
 	}
-	cluster, err := r.liveCluster(ctx, s.ControlPlane)
+	cluster, err := k.liveCluster(ctx, p.ControlPlane)
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	if guard := protection(s.ControlPlane, cluster); guard != "" {
+	if guard := protection(p.ControlPlane, cluster); guard != "" {
 		return outcome.StallFor(0, infrav1.DeletionProtectedReason, "portal cluster %s was not deleted: annotation %s of %s protects it. "+
 			"To delete it, remove the annotation. To keep it and let this object go, set spec.deletionPolicy to Retain",
 			spec.ClusterID, infrav1.DeletionProtectionAnnotation, guard)
 	}
-	if s.deletionConfirmed() {
+	if deletionConfirmed(p) {
 		return outcome.Outcome{}
 	}
-	doubt, err := r.whyUnintended(ctx, s.ControlPlane, cluster)
+	doubt, err := k.whyUnintended(ctx, p.ControlPlane, cluster)
 	switch {
 	case err != nil:
 		return outcome.Fail(err)
-	case doubt == "" && s.unclaimed():
+	case doubt == "" && unclaimed(p):
 		doubt = "this object was deleted before it had taken over its portal cluster"
 	case doubt == "":
 		return outcome.Outcome{}
 	}
 	return outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "%s, so portal cluster %s was not deleted. To keep it and "+
-		"let this object go, set spec.deletionPolicy to Retain. To delete it: %s", doubt, spec.ClusterID, operation.Command(s.ControlPlane, infrav1.DecisionDelete, spec.ClusterID))
+		"let this object go, set spec.deletionPolicy to Retain. To delete it: %s", doubt, spec.ClusterID, operation.Command(p.ControlPlane, infrav1.DecisionDelete, spec.ClusterID))
 }
 
 // deletionConfirmed reports whether a person has confirmed that the portal cluster is to be deleted.
-func (s *scope) deletionConfirmed() bool {
-	return infrav1.DecisionDelete.MadeOn(s.ControlPlane, s.ControlPlane.Spec.ClusterID)
+func deletionConfirmed(p *pass.Pass) bool {
+	return infrav1.DecisionDelete.MadeOn(p.ControlPlane, p.ControlPlane.Spec.ClusterID)
 }
 
 // whyUnintended returns why the deletion may not be intended, or "". The garbage collector only deletes an object whose owners
 // are gone. Everyone else deletes on purpose, except for the removal of a CustomResourceDefinition.
-func (r *Reconciler) whyUnintended(ctx context.Context, cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) (string, error) {
+func (k *Keeper) whyUnintended(ctx context.Context, cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) (string, error) {
 	if cluster != nil && !cluster.DeletionTimestamp.IsZero() && refersTo(cluster, cp) {
-		return r.removedKind(ctx, cluster, "clusters."+clusterv1.GroupVersion.Group)
+		return k.removedKind(ctx, cluster, "clusters."+clusterv1.GroupVersion.Group)
 	}
 	references := ownerref.To(ownerref.Cluster, cp)
 	switch {
@@ -92,14 +93,14 @@ func (r *Reconciler) whyUnintended(ctx context.Context, cp *infrav1.PortalContro
 	case len(references) > 0 && (ownerref.Stale(cp, cluster) || cp.Annotations[infrav1.OwnerAnnotation] != string(cluster.UID)):
 		return fmt.Sprintf("the garbage collector may have deleted this object: its owner was an earlier Cluster %s", cluster.Name), nil
 	}
-	return r.removedKind(ctx, cp, "portalcontrolplanes."+infrav1.GroupVersion.Group)
+	return k.removedKind(ctx, cp, "portalcontrolplanes."+infrav1.GroupVersion.Group)
 }
 
 // removedKind reports that the object was deleted because its CustomResourceDefinition is being deleted, or returns "".
-func (r *Reconciler) removedKind(ctx context.Context, deleted client.Object, name string) (string, error) {
+func (k *Keeper) removedKind(ctx context.Context, deleted client.Object, name string) (string, error) {
 	definition := &metav1.PartialObjectMetadata{}
 	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, definition); err != nil {
+	if err := k.Live.Get(ctx, client.ObjectKey{Name: name}, definition); err != nil {
 		return "", fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
 	}
 	if removed := definition.DeletionTimestamp; removed == nil || deleted.GetDeletionTimestamp().Before(removed) {
@@ -110,14 +111,14 @@ func (r *Reconciler) removedKind(ctx context.Context, deleted client.Object, nam
 
 // liveCluster reads the Cluster that the owner reference names, with any UID, past the cache. Without a reference, it uses the
 // label. It returns nil if no such Cluster exists.
-func (r *Reconciler) liveCluster(ctx context.Context, cp *infrav1.PortalControlPlane) (*clusterv1.Cluster, error) {
+func (k *Keeper) liveCluster(ctx context.Context, cp *infrav1.PortalControlPlane) (*clusterv1.Cluster, error) {
 	references := ownerref.To(ownerref.Cluster, cp)
 	if name := cp.Labels[clusterv1.ClusterNameLabel]; len(references) == 0 && name != "" {
 		references = []metav1.OwnerReference{{Name: name}}
 	}
 	for _, reference := range references {
 		cluster := &clusterv1.Cluster{}
-		err := r.Live.Get(ctx, client.ObjectKey{Namespace: cp.Namespace, Name: reference.Name}, cluster)
+		err := k.Live.Get(ctx, client.ObjectKey{Namespace: cp.Namespace, Name: reference.Name}, cluster)
 		if err == nil {
 			return cluster, nil
 		}
