@@ -10,6 +10,12 @@
 //	portalmachinepool       status of the pool of worker nodes that no Machine claims. Never calls the portal
 //	portalbootstrapconfig   an empty Secret: the portal bootstraps its nodes, but a ClusterClass needs the kind
 //
+// portalcontrolplane uses these rooms, each of which answers one question:
+//
+//	pass        what every step of a pass reads, and whether the portal has the cluster
+//	ownership   whose is a portal cluster? Owners, copies, restored objects, deletions that nobody meant
+//	access      how is the workload cluster reached? The kubeconfig Secret, the endpoint, the connection
+//
 // The kinds use these packages:
 //
 //	claims      decides which Machine holds which worker node, and how many workers to ask for. A pure function
