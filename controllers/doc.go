@@ -13,6 +13,7 @@
 // portalcontrolplane uses these rooms, each of which answers one question:
 //
 //	pass        what every step of a pass reads, and whether the portal has the cluster
+//	lifecycle   is there a portal cluster, and of which version? Creates once, upgrades, deletes
 //	ownership   whose is a portal cluster? Owners, copies, restored objects, deletions that nobody meant
 //	access      how is the workload cluster reached? The kubeconfig Secret, the endpoint, the connection
 //

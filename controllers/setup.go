@@ -19,6 +19,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/coreversion"
 	"github.com/capportal/cluster-api-provider-portal/controllers/fair"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
 	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
@@ -95,11 +96,13 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := cluster.SetupWithManager(ctx, mgr, fair.Workers(options.ClusterConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalCluster controller: %w", err)
 	}
+	owners := &ownership.Keeper{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities}
 	controlPlane := &portalcontrolplane.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities,
 		Access:           &access.Keeper{Client: mgr.GetClient(), Secrets: secrets, Workloads: newWorkloads(mgr, hosts), Hosts: hosts},
-		Ownership:        &ownership.Keeper{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities},
-		WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(), Answers: answers,
+		Ownership:        owners,
+		Lifecycle:        &lifecycle.Keeper{Ownership: owners, Answers: answers},
+		WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(),
 		Recorder: outcome.Recorder{EventRecorder: mgr.GetEventRecorder("portalcontrolplane"), Log: mgr.GetLogger()},
 	}
 	if err := mgr.Add(&coreversion.Check{Reader: mgr.GetAPIReader(), Report: metrics.ReportCore}); err != nil {

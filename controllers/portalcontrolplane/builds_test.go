@@ -12,6 +12,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
 )
 
 // installed returns what the portal says that all nodes run, or "" if they differ.
@@ -32,7 +33,7 @@ func (f *fixture) want(version string) *scope {
 	var s *scope
 	for start := time.Now(); time.Since(start) < 20*time.Minute; time.Sleep(11 * time.Second) {
 		s = f.pass()
-		if conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) && !same(f.installed(), version) {
+		if conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) && lifecycle.Equivalent(version, f.installed()) != version {
 			f.Fatalf("up to date with %s after %s, and the nodes run %q", version, time.Since(start), f.installed())
 		}
 	}

@@ -3,10 +3,8 @@
 package portalcontrolplane
 
 import (
-	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,7 +16,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -34,7 +31,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 		if err := r.dropHooks(ctx, s); err != nil {
 			return ctrl.Result{}, err
 		}
-		o = r.deleteCluster(ctx, s)
+		o = r.Lifecycle.Delete(ctx, &s.Pass)
 	}
 	if !o.IsDone() {
 		s.outcomes[clusterv1.DeletingCondition] = o
@@ -48,31 +45,6 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 	r.Access.Forget(&s.Pass)
 	err := s.Change(ctx, func(*operation.State) { controllerutil.RemoveFinalizer(s.ControlPlane, infrav1.ControlPlaneFinalizer) })
 	return ctrl.Result{}, client.IgnoreNotFound(err)
-}
-
-// deleteCluster takes the deletion one step further. It is done when nothing is left at the portal.
-func (r *Reconciler) deleteCluster(ctx context.Context, s *scope) outcome.Outcome {
-	spec := s.ControlPlane.Spec
-	mine, err := r.Ownership.MayDelete(ctx, &s.Pass)
-	switch {
-	case err != nil:
-		return outcome.Fail(err)
-	case spec.ClusterID == "" && s.Op() == nil:
-		r.warnAbandonedNames(s)
-		return outcome.Outcome{} // no request was sent, or it was refused
-	case !mine:
-		s.Event(infrav1.EventPortalClusterRetained, "Delete", "Left portal cluster %s unchanged: this object does not own it", spec.ClusterID)
-		return outcome.Outcome{}
-	case s.DeletionPolicy() == infrav1.DeletionPolicyRetain:
-		s.Event(infrav1.EventPortalClusterRetained, "Delete", "Left portal cluster %s unchanged: deletionPolicy is Retain",
-			cmp.Or(spec.ClusterID, spec.ClusterName)) // the name of an adopted cluster is not known
-		return outcome.Outcome{}
-	case !s.Infrastructure.IsDone():
-		return s.Infrastructure.Prefix("the portal cluster cannot be deleted yet (to keep it, set spec.deletionPolicy to Retain)")
-	case spec.ClusterID == "":
-		return r.finishCreation(ctx, s)
-	}
-	return r.deleteKnown(ctx, s)
 }
 
 // restoreNodes undoes a scale-down that has begun on nodes of a portal cluster that stays: they become schedulable and lose our annotations,
@@ -119,70 +91,4 @@ func isDrained(n *corev1.Node, machines []clusterv1.Machine) bool {
 		view := machineView(m, infrav1.PortalMachine{})
 		return view.NodeRef == n.Name && view.Deleting && view.PreTerminate && !view.PreDrain
 	})
-}
-
-// finishCreation waits for a creation that is under way, or settles one whose outcome is unknown, because without it no id to
-// delete is known.
-func (r *Reconciler) finishCreation(ctx context.Context, s *scope) outcome.Outcome {
-	settled := s.Op().Lost() && infrav1.DecisionRetry.MadeOn(s.ControlPlane, s.Op().ID) // a person has checked that the cluster does not exist
-	o := r.pollCreation(ctx, s)
-	switch {
-	case o.Kind == outcome.Failed:
-		return o
-	case s.ControlPlane.Spec.ClusterID != "":
-		return outcome.RetryAfter(0) // the next pass decides whether it is deleted
-	case s.Op() == nil && settled:
-		return outcome.Outcome{}
-	case s.Op() == nil:
-		return outcome.RetryAfter(0) // the creation failed, so nothing is left to delete
-	}
-	return o
-}
-
-// deleteKnown deletes the cluster by its id. It waits for the operation in flight, unless that is stuck or lost.
-func (r *Reconciler) deleteKnown(ctx context.Context, s *scope) outcome.Outcome {
-	if s.Op().Is(operation.Create) {
-		if o := s.Runner().Finish(ctx, operation.Abandoned, s.ControlPlane.Spec.ClusterID); !o.IsDone() {
-			return o
-		}
-	}
-	running := s.Op()
-	if running != nil {
-		o := r.reconcileOperation(ctx, s)
-		switch {
-		case o.Kind == outcome.Failed:
-			return o
-		case running.Type == operation.Delete && s.Last.Result == operation.Succeeded:
-			r.warnAbandonedNames(s)
-			return outcome.Outcome{}
-		case s.Op() == nil, s.Op().Lost() && s.Op().ResendIn() == 0, s.Op().Type != operation.Delete && (s.Op().Lost() || o.Reason == infrav1.JobStuckReason):
-			// the deletion is sent
-		default:
-			return operation.Progress(s.Op(), o, infrav1.DeletingReason)
-		}
-	}
-	return r.sendDelete(ctx, s)
-}
-
-// sendDelete asks the portal to delete the cluster. It is done if the portal does not know it.
-func (r *Reconciler) sendDelete(ctx context.Context, s *scope) outcome.Outcome {
-	id := s.ControlPlane.Spec.ClusterID
-	op := operation.New(operation.Delete, id)
-	op.Nodes = max(0, s.Record.Size)
-	o, err := s.Start(ctx, op, func(ctx context.Context) (cloud.Job, error) { return s.Identity.Portal.DeleteCluster(ctx, id) })
-	if !cloud.IsNotFound(err) {
-		return operation.Progress(s.Op(), o, infrav1.DeletingReason)
-	}
-	hidden := s.Runner().NotFound(ctx, "cluster "+id).NoLaterThan(o.RequeueAfter)
-	if hidden.Kind == outcome.Stalled {
-		hidden.Message += ", or set spec.deletionPolicy to Retain if the cluster is gone"
-	}
-	return hidden
-}
-
-func (r *Reconciler) warnAbandonedNames(s *scope) {
-	if names := s.Record.AbandonedNames; len(names) > 0 {
-		s.Warn(infrav1.EventOperationFailed, "Create", "Creating the cluster failed under %d names. Look for clusters with these names at the portal, "+
-			"and delete them there: %s", len(names), strings.Join(names, ", "))
-	}
 }

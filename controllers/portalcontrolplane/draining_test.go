@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
@@ -69,7 +70,7 @@ func TestDrainingBeforeUpgrade(t *testing.T) {
 			})
 			var err error
 			s.members, err = readMembers(t.Context(), builder.Build(), s.Cluster)
-			if got := s.draining(); err != nil || got != test.want {
+			if got := lifecycle.Draining(&s.Pass, s.nodes, s.members.machines); err != nil || got != test.want {
 				t.Errorf("waits for %q, want %q; %v", got, test.want, err)
 			}
 		})

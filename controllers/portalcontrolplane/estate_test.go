@@ -22,6 +22,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
@@ -62,10 +63,11 @@ func newEstate(t *testing.T, lists bool) *estate {
 		WithObjects(&infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: "team"}}).Build()
 	secrets := secretcache.New(nil, e.store)
 	e.manager = &Reconciler{
-		Client: e.store, Live: e.store, Recorder: e.recorder, Answers: outcome.NewAnswers(), Access: &access.Keeper{Client: e.store, Secrets: secrets},
+		Client: e.store, Live: e.store, Recorder: e.recorder, Access: &access.Keeper{Client: e.store, Secrets: secrets},
 		Identities: &identity.Resolver{Client: e.store, Live: e.store, Pool: &cloud.Pool{}, Secrets: secrets},
 	}
 	e.manager.Ownership = &ownership.Keeper{Client: e.store, Live: e.store, Identities: e.manager.Identities}
+	e.manager.Lifecycle = &lifecycle.Keeper{Ownership: e.manager.Ownership, Answers: outcome.NewAnswers()}
 	return e
 }
 
@@ -165,7 +167,7 @@ func (e *estate) delete(key client.ObjectKey) (o outcome.Outcome) {
 	}
 	for range 6 {
 		s := e.scope(key)
-		if o = e.manager.deleteCluster(e.Context(), s); o.IsDone() {
+		if o = e.manager.Lifecycle.Delete(e.Context(), &s.Pass); o.IsDone() {
 			e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Finalizers = nil })
 			return o
 		}

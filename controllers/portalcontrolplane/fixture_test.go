@@ -27,6 +27,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
@@ -225,10 +226,11 @@ func (f *fixture) restart() {
 	secrets := secretcache.New(f.store, f.store)
 	f.workloads = &connections{connection: connection{client: f.nodes.Client}}
 	f.manager = &Reconciler{
-		Identities: &identity.Resolver{Client: f.store, Live: f.store}, Answers: outcome.NewAnswers(),
-		Client: f.store, Live: f.store, Recorder: f.recorder, Access: &access.Keeper{Client: f.store, Secrets: secrets, Workloads: f.workloads},
+		Identities: &identity.Resolver{Client: f.store, Live: f.store},
+		Client:     f.store, Live: f.store, Recorder: f.recorder, Access: &access.Keeper{Client: f.store, Secrets: secrets, Workloads: f.workloads},
 	}
 	f.manager.Ownership = &ownership.Keeper{Client: f.store, Live: f.store, Identities: f.manager.Identities}
+	f.manager.Lifecycle = &lifecycle.Keeper{Ownership: f.manager.Ownership, Answers: outcome.NewAnswers()}
 }
 
 func (f *fixture) controlPlane() *infrav1.PortalControlPlane {

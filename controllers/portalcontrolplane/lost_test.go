@@ -16,6 +16,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
@@ -40,7 +41,7 @@ func TestLostUpgrade(t *testing.T) {
 	}{
 		"answered":              {},
 		"cut after the work":    {fault: emulator.Fault{Cut: true, After: true}},
-		"cut before the work":   {fault: emulator.Fault{Cut: true}, quiet: lostUpgradeTimeout, again: true},
+		"cut before the work":   {fault: emulator.Fault{Cut: true}, quiet: lifecycle.LostUpgradeTimeout, again: true},
 		"job forgotten":         {fault: emulator.Fault{Job: emulator.JobForgotten}},
 		"manager killed":        {killed: unanswered},
 		"killed, job forgotten": {fault: emulator.Fault{Job: emulator.JobForgotten}, killed: unanswered},
@@ -128,7 +129,7 @@ func TestUpgradeNotWantedAnyMore(t *testing.T) {
 		if s := f.pass(); !s.Op().Lost() || conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) {
 			t.Errorf("an upgrade that may be running was dropped: %+v", s.Last)
 		}
-		time.Sleep(lostUpgradeTimeout + time.Second)
+		time.Sleep(lifecycle.LostUpgradeTimeout + time.Second)
 		s := f.pass()
 		if s.Op() != nil || s.Last.Result != operation.Failed || !conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) {
 			t.Errorf("%+v, %+v", s.Last, s.outcomes[infrav1.VersionUpToDateCondition])

@@ -5,31 +5,14 @@ package portalcontrolplane
 import (
 	"context"
 
-	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// reconcileOperation polls the operation in flight and stores how it ended. If it has ended, the next steps decide again.
-// Creations are polled by reconcileCluster.
+// reconcileOperation polls the operation in flight.
 func (r *Reconciler) reconcileOperation(ctx context.Context, s *scope) outcome.Outcome {
-	if s.Op() == nil || s.Op().Type == operation.Create {
-		return outcome.Outcome{}
-	}
-	if s.ControlPlane.DeletionTimestamp.IsZero() && !s.Owns() { // a deletion has already checked mayDelete
-		return outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the portal cluster: see condition Provisioned")
-	}
-	o := s.Runner().Poll(ctx)
-	switch {
-	case o.Kind == outcome.Failed:
-		return o
-	case s.Op() == nil:
-		return outcome.Outcome{}
-	case !s.Infrastructure.IsDone() && !s.Op().Lost():
-		return s.Infrastructure.Prefix("%s", s.Op())
-	}
-	return o
+	return r.Lifecycle.PollOperation(ctx, &s.Pass)
 }
 
 // nodesBefore returns the worker nodes that existed before the last scale, and whether that was a scale-down that succeeded.

@@ -17,6 +17,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
@@ -47,10 +48,9 @@ type Reconciler struct {
 	Identities       *identity.Resolver
 	Access           *access.Keeper
 	Ownership        *ownership.Keeper
+	Lifecycle        *lifecycle.Keeper
 	Recorder         events.EventRecorder
 	WatchFilterValue string
-	// Answers of portals that count for several portal clusters.
-	Answers *outcome.Answers
 	// Woken is the source of the objects for which the limiter has a token.
 	Woken source.Source
 

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
@@ -195,7 +196,7 @@ func (s *scope) countReplicas() {
 	status.ReadyReplicas, status.AvailableReplicas = count(connected), count(connected)
 	// Core's MachineSets look at the version every 15 s, so it comes early. Later it is what the API server shows.
 	if s.Record.Version != "" && s.ControlPlane.Spec.ClusterID != "" && (status.Version == "" || s.done(infrav1.ConnectedCondition)) {
-		status.Version = equivalent(s.ControlPlane.Spec.Version, s.runningVersion())
+		status.Version = lifecycle.Equivalent(s.ControlPlane.Spec.Version, s.running().Shown())
 		status.Versions = []clusterv1.StatusVersion{{Version: status.Version, Replicas: ptr.Deref(nodes, 0)}}
 	}
 	status.UpToDateReplicas = count(connected && status.Version == s.ControlPlane.Spec.Version)

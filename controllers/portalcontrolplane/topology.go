@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/blang/semver/v4"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -124,18 +124,11 @@ func (s *scope) upgradable() outcome.Outcome {
 			wanted, version, joinNames(behind), version)
 	}
 	for _, n := range s.nodes {
-		if kubelet := n.Status.NodeInfo.KubeletVersion; kubelet != version && sameRelease(kubelet, version) && sameBuild(kubelet, version) {
+		if kubelet := n.Status.NodeInfo.KubeletVersion; kubelet != version && lifecycle.SameRelease(kubelet, version) && lifecycle.SameBuild(kubelet, version) {
 			return outcome.StallFor(0, infrav1.TopologyNotUpgradableReason,
 				"Node %s reports version %s, which the topology controller takes for another version than %s, so MachineDeployments count "+
 					"as upgrading forever. To upgrade a Cluster at this portal, create it with spec.topology.version %s", n.Name, kubelet, version, kubelet)
 		}
 	}
 	return outcome.Outcome{}
-}
-
-// sameRelease reports whether two versions are equal except for their suffixes.
-func sameRelease(a, b string) bool {
-	x, errX := semver.ParseTolerant(a)
-	y, errY := semver.ParseTolerant(b)
-	return errX == nil && errY == nil && x.FinalizeVersion() == y.FinalizeVersion()
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portalcontrolplane
+package lifecycle
 
 import (
 	"slices"
@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
-	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
 func TestCompareVersions(t *testing.T) {
@@ -66,7 +65,7 @@ func TestEquivalent(t *testing.T) {
 		{"v1.36.3", "1.35.0", "v1.35.0"},
 	}
 	for _, test := range tests {
-		if got := equivalent(test.wanted, test.running); got != test.want {
+		if got := Equivalent(test.wanted, test.running); got != test.want {
 			t.Errorf("%s runs, %s is wanted: %s, want %s", test.running, test.wanted, got, test.want)
 		}
 	}
@@ -84,8 +83,8 @@ func TestReached(t *testing.T) {
 		{"", "v1.36.3", "v1.36.3"},
 	}
 	for _, test := range tests {
-		s := &scope{Pass: pass.Pass{State: operation.State{Record: operation.Record{Version: test.asked}}}, serverVersion: test.running}
-		if got := s.reachedVersion(); got != test.want {
+		r := Running{Record: &operation.Record{Version: test.asked}, Server: test.running}
+		if got := r.reached(); got != test.want {
 			t.Errorf("asked for %q, %s runs: %s, want %s", test.asked, test.running, got, test.want)
 		}
 	}
@@ -117,8 +116,8 @@ func TestBehind(t *testing.T) {
 		"it never shows what was installed": {"v1.36.3+p2", "v1.36.3+k3s1", "v1.36.3+p2", 0},
 	}
 	for title, test := range tests {
-		s := &scope{Pass: pass.Pass{State: operation.State{Record: operation.Record{Version: test.recorded}}}, serverVersion: test.running}
-		if got := s.compareWith(test.wanted); got != test.want {
+		r := Running{Record: &operation.Record{Version: test.recorded}, Server: test.running}
+		if got := r.compareWith(test.wanted); got != test.want {
 			t.Errorf("%s: %d, want %d", title, got, test.want)
 		}
 	}
@@ -155,13 +154,13 @@ func TestReach(t *testing.T) {
 		"no sign of it, with a suffix before too": {"v1.35.6-portal.1", 1, []corev1.Node{old}, false, false},
 	}
 	for title, test := range tests {
-		s := &scope{Pass: pass.Pass{State: operation.State{Record: operation.Record{Version: "v1.35.6", Size: test.size}}}, serverVersion: test.running, nodes: test.nodes}
-		if some, all := s.runsVersion("v1.36.3"); some != test.some || all != test.all {
+		r := Running{Record: &operation.Record{Version: "v1.35.6", Size: test.size}, Server: test.running, Nodes: test.nodes}
+		if some, all := r.runs("v1.36.3"); some != test.some || all != test.all {
 			t.Errorf("%s: some %v, all %v", title, some, all)
 		}
 	}
-	candidate := &scope{Pass: pass.Pass{State: operation.State{Record: operation.Record{Version: "v1.36.0-rc.1", Size: 1}}}, serverVersion: "v1.36.0-rc.1", nodes: []corev1.Node{node("v1.36.0-rc.1", corev1.ConditionTrue)}}
-	if some, all := candidate.runsVersion("v1.36.0"); some || all {
+	candidate := Running{Record: &operation.Record{Version: "v1.36.0-rc.1", Size: 1}, Server: "v1.36.0-rc.1", Nodes: []corev1.Node{node("v1.36.0-rc.1", corev1.ConditionTrue)}}
+	if some, all := candidate.runs("v1.36.0"); some || all {
 		t.Error("a candidate counts as the release")
 	}
 }

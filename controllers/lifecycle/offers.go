@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portalcontrolplane
+package lifecycle
 
 import (
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+
 	"cmp"
 	"context"
 	"errors"
@@ -10,34 +12,34 @@ import (
 	"strings"
 	"time"
 
-	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
-// offered finds the version in the list that the portal offers. The specification does not define the state of an entry, so any
+// Offered finds the version in the list that the portal offers. The specification does not define the state of an entry, so any
 // state may be usable. If the portal refuses an entry, the next request names another entry of the same version.
-func (r *Reconciler) offered(ctx context.Context, s *scope, wanted string) (cloud.KubernetesVersion, outcome.Outcome) {
-	versions, o := r.versions(ctx, s)
+func (k *Keeper) Offered(ctx context.Context, p *pass.Pass, running Running, wanted string) (cloud.KubernetesVersion, outcome.Outcome) {
+	versions, o := k.versions(ctx, p)
 	if !o.IsDone() {
 		return cloud.KubernetesVersion{}, o
 	}
 	refused := func(v cloud.KubernetesVersion) bool {
-		_, found := r.Answers.Get(refusedVersion{s.Identity.Version, v.ID})
+		_, found := k.Answers.Get(refusedVersion{p.Identity.Version, v.ID})
 		return found
 	}
 	best := candidates(versions, wanted)
-	if compareVersions(s.Record.Version, wanted) == 0 && sameRelease(s.serverVersion, wanted) {
+	if compareVersions(p.Record.Version, wanted) == 0 && SameRelease(running.Server, wanted) {
 		// The cluster runs another build of the release. An entry that leaves the build open may not change it.
 		best = slices.DeleteFunc(best, func(v cloud.KubernetesVersion) bool { return build(v.SemanticVersion) != build(wanted) })
 	}
 	if len(best) > 0 {
 		return best[max(0, slices.IndexFunc(best, func(v cloud.KubernetesVersion) bool { return !refused(v) }))], outcome.Outcome{}
 	}
-	names := namesFrom(slices.DeleteFunc(slices.Clone(versions), refused), s.reachedVersion())
+	names := namesFrom(slices.DeleteFunc(slices.Clone(versions), refused), running.reached())
 	if len(names) == 0 {
 		return cloud.KubernetesVersion{}, outcome.StallFor(offersAge, infrav1.VersionNotOfferedReason,
-			"the portal does not offer %s, nor any version from %s on. Set spec.version to a version that it offers", wanted, cmp.Or(s.reachedVersion(), wanted))
+			"the portal does not offer %s, nor any version from %s on. Set spec.version to a version that it offers", wanted, cmp.Or(running.reached(), wanted))
 	}
 	return cloud.KubernetesVersion{}, outcome.StallFor(offersAge, infrav1.VersionNotOfferedReason,
 		"the portal does not offer %s. Set spec.version to one of: %s", wanted, strings.Join(names, ", "))
@@ -93,21 +95,21 @@ const (
 type refusedVersion struct{ identity, id string }
 
 // refuseVersion remembers that the portal refused the id to this identity.
-func (r *Reconciler) refuseVersion(s *scope, id string) {
-	r.Answers.Set(refusedVersion{s.Identity.Version, id}, true, refusedAge)
+func (k *Keeper) refuseVersion(p *pass.Pass, id string) {
+	k.Answers.Set(refusedVersion{p.Identity.Version, id}, true, refusedAge)
 }
 
 // versions returns the list of versions that the portal offers.
-func (r *Reconciler) versions(ctx context.Context, s *scope) (all []cloud.KubernetesVersion, o outcome.Outcome) {
+func (k *Keeper) versions(ctx context.Context, p *pass.Pass) (all []cloud.KubernetesVersion, o outcome.Outcome) {
 	list := func() ([]cloud.KubernetesVersion, outcome.Outcome) {
-		versions, err := s.Identity.Portal.KubernetesVersions(ctx)
+		versions, err := p.Identity.Portal.KubernetesVersions(ctx)
 		if err != nil {
 			return nil, outcome.FromPortalError(err).Prefix("list Kubernetes versions")
 		}
 		return versions, outcome.Outcome{}
 	}
-	o = s.Backoff.Do("versions", s.Identity.Version, func() (o outcome.Outcome) {
-		all, o = outcome.Ask(r.Answers, outcome.Question{Portal: s.Identity.Portal, What: "versions"}, offersAge, list)
+	o = p.Backoff.Do("versions", p.Identity.Version, func() (o outcome.Outcome) {
+		all, o = outcome.Ask(k.Answers, outcome.Question{Portal: p.Identity.Portal, What: "versions"}, offersAge, list)
 		return o
 	})
 	return all, o

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
+)
+
+// Delete takes the deletion one step further. It is done when nothing is left at the portal.
+func (k *Keeper) Delete(ctx context.Context, p *pass.Pass) outcome.Outcome {
+	spec := p.ControlPlane.Spec
+	mine, err := k.Ownership.MayDelete(ctx, p)
+	switch {
+	case err != nil:
+		return outcome.Fail(err)
+	case spec.ClusterID == "" && p.Op() == nil:
+		warnAbandonedNames(p)
+		return outcome.Outcome{} // no request was sent, or it was refused
+	case !mine:
+		p.Event(infrav1.EventPortalClusterRetained, "Delete", "Left portal cluster %s unchanged: this object does not own it", spec.ClusterID)
+		return outcome.Outcome{}
+	case p.DeletionPolicy() == infrav1.DeletionPolicyRetain:
+		p.Event(infrav1.EventPortalClusterRetained, "Delete", "Left portal cluster %s unchanged: deletionPolicy is Retain",
+			cmp.Or(spec.ClusterID, spec.ClusterName)) // the name of an adopted cluster is not known
+		return outcome.Outcome{}
+	case !p.Infrastructure.IsDone():
+		return p.Infrastructure.Prefix("the portal cluster cannot be deleted yet (to keep it, set spec.deletionPolicy to Retain)")
+	case spec.ClusterID == "":
+		return k.finishCreation(ctx, p)
+	}
+	return k.deleteKnown(ctx, p)
+}
+
+// finishCreation waits for a creation that is under way, or settles one whose outcome is unknown, because without it no id to
+// delete is known.
+func (k *Keeper) finishCreation(ctx context.Context, p *pass.Pass) outcome.Outcome {
+	settled := p.Op().Lost() && infrav1.DecisionRetry.MadeOn(p.ControlPlane, p.Op().ID) // a person has checked that the cluster does not exist
+	o := k.pollCreation(ctx, p)
+	switch {
+	case o.Kind == outcome.Failed:
+		return o
+	case p.ControlPlane.Spec.ClusterID != "":
+		return outcome.RetryAfter(0) // the next pass decides whether it is deleted
+	case p.Op() == nil && settled:
+		return outcome.Outcome{}
+	case p.Op() == nil:
+		return outcome.RetryAfter(0) // the creation failed, so nothing is left to delete
+	}
+	return o
+}
+
+// deleteKnown deletes the cluster by its id. It waits for the operation in flight, unless that is stuck or lost.
+func (k *Keeper) deleteKnown(ctx context.Context, p *pass.Pass) outcome.Outcome {
+	if p.Op().Is(operation.Create) {
+		if o := p.Runner().Finish(ctx, operation.Abandoned, p.ControlPlane.Spec.ClusterID); !o.IsDone() {
+			return o
+		}
+	}
+	running := p.Op()
+	if running != nil {
+		o := k.PollOperation(ctx, p)
+		switch {
+		case o.Kind == outcome.Failed:
+			return o
+		case running.Type == operation.Delete && p.Last.Result == operation.Succeeded:
+			warnAbandonedNames(p)
+			return outcome.Outcome{}
+		case p.Op() == nil, p.Op().Lost() && p.Op().ResendIn() == 0, p.Op().Type != operation.Delete && (p.Op().Lost() || o.Reason == infrav1.JobStuckReason):
+			// the deletion is sent
+		default:
+			return operation.Progress(p.Op(), o, infrav1.DeletingReason)
+		}
+	}
+	return sendDelete(ctx, p)
+}
+
+// sendDelete asks the portal to delete the cluster. It is done if the portal does not know it.
+func sendDelete(ctx context.Context, p *pass.Pass) outcome.Outcome {
+	id := p.ControlPlane.Spec.ClusterID
+	op := operation.New(operation.Delete, id)
+	op.Nodes = max(0, p.Record.Size)
+	o, err := p.Start(ctx, op, func(ctx context.Context) (cloud.Job, error) { return p.Identity.Portal.DeleteCluster(ctx, id) })
+	if !cloud.IsNotFound(err) {
+		return operation.Progress(p.Op(), o, infrav1.DeletingReason)
+	}
+	hidden := p.Runner().NotFound(ctx, "cluster "+id).NoLaterThan(o.RequeueAfter)
+	if hidden.Kind == outcome.Stalled {
+		hidden.Message += ", or set spec.deletionPolicy to Retain if the cluster is gone"
+	}
+	return hidden
+}
+
+func warnAbandonedNames(p *pass.Pass) {
+	if names := p.Record.AbandonedNames; len(names) > 0 {
+		p.Warn(infrav1.EventOperationFailed, "Create", "Creating the cluster failed under %d names. Look for clusters with these names at the portal, "+
+			"and delete them there: %s", len(names), strings.Join(names, ", "))
+	}
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lifecycle answers whether there is a portal cluster, and of which version: it creates the portal cluster once (create.go), upgrades
+// it (upgrade.go, to a version that the portal offers: offers.go), and deletes it (delete.go). It polls the operation in flight (operation.go).
+//
+// The states of a portal cluster, and what can interrupt them:
+//
+//	nothing ─▶ named ─▶ creating ─▶ running ⇄ upgrading │ scaling ─▶ deleting ─▶ gone
+//
+//	named       the name is in spec, so a person can find the cluster at the portal in every later state
+//	creating    a crash between the request and its answer ends in a held operation, never in a second cluster
+//	upgrading,
+//	scaling     a lost answer counts as running until the nodes show that it is done (settleUpgrade), or until the portal accepts or
+//	            refuses the next request. A person can abandon the operation
+//	deleting    possible from every state. It waits for a running operation, unless that is a stuck or lost scale or upgrade. While
+//	            the Cluster or the control plane is being deleted, nothing is scaled, and the hooks on Machines are removed at once
+//	gone        a 404 counts only under the portal user that created the cluster. If the deletion was not requested here, a person
+//	            may set the id of another cluster, which leads back to running
+package lifecycle
+
+import (
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
+)
+
+// Keeper creates, upgrades and deletes portal clusters.
+type Keeper struct {
+	Ownership *ownership.Keeper
+	// Answers of portals that count for several portal clusters.
+	Answers *outcome.Answers
+}

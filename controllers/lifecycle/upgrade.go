@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+
+	"context"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/cluster-api/util"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
+)
+
+// Upgrade upgrades the portal cluster until all of it runs spec.version. It waits for the drains of these Machines, and calls pause
+// before the request. The bool reports that the request is about to be sent.
+func (k *Keeper) Upgrade(
+	ctx context.Context, p *pass.Pass, running Running, machines []clusterv1.Machine, pause func(context.Context) outcome.Outcome,
+) (o outcome.Outcome, starts bool) {
+	if p.Op().Is(operation.Upgrade) {
+		if !p.Op().Lost() {
+			return upgradeRuns(running, 0, p.Op().Target), false
+		}
+		if o := settleUpgrade(ctx, p, running); !o.IsDone() {
+			return o, false
+		}
+	}
+	if err := recordVersion(ctx, p, running); err != nil {
+		return outcome.Fail(err), false
+	}
+	wanted := p.ControlPlane.Spec.Version
+	switch running.compareWith(wanted) {
+	case 1:
+		shown := Equivalent(wanted, running.reached())
+		return outcome.StallFor(0, infrav1.VersionNotOfferedReason,
+			"the cluster runs %s, and the portal does not downgrade. Set spec.version to %s or a later version", shown, shown), false
+	case 0:
+		if shown := running.Shown(); !SameBuild(shown, wanted) {
+			return outcome.StallFor(0, infrav1.VersionNotOfferedReason,
+				"the portal was asked for %s, but the API server runs %s. Set spec.version to %s, or ask the portal's support", wanted, shown, shown), false
+		}
+		return outcome.Outcome{}, false
+	}
+	if p.Op() != nil && !p.Op().Is(operation.Upgrade) {
+		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s waits for the portal to finish the %s", wanted, p.Op()), false
+	}
+	if p.BeingDeleted() {
+		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so it is not upgraded"), false
+	}
+	if draining := Draining(p, running.Nodes, machines); draining != "" {
+		return outcome.WaitFor(0, infrav1.WaitingForOperationReason,
+			"the upgrade to %s waits for the scale-down for which %s is being drained", wanted, draining), false
+	}
+	o = k.upgrade(ctx, p, running, wanted, pause)
+	return o, o.Kind == outcome.Retry
+}
+
+// LostUpgradeTimeout is how long the provider waits for a sign of a lost upgrade.
+const LostUpgradeTimeout = 3 * time.Minute
+
+// versionPoll is how often the API server is asked for its version during a lost upgrade. Nodes are watched, the API server is not.
+const versionPoll = time.Minute
+
+// settleUpgrade ends a lost upgrade when the whole cluster runs its version. It is done when the upgrade has to be decided again:
+// after LostUpgradeTimeout without a sign of it or, if a part of the cluster runs that version, when a job would count as stuck.
+func settleUpgrade(ctx context.Context, p *pass.Pass, running Running) outcome.Outcome {
+	lost := p.Op()
+	some, all := running.runs(lost.Target)
+	if all {
+		return p.Runner().Finish(ctx, operation.Succeeded, "")
+	}
+	patience := LostUpgradeTimeout
+	if some {
+		patience = lost.StuckAfter()
+	}
+	if wait := patience - time.Since(lost.Time.Time); wait > 0 {
+		return upgradeRuns(running, min(wait, versionPoll), lost.Target)
+	}
+	if running.compareWith(p.ControlPlane.Spec.Version) < 0 {
+		return outcome.Outcome{} // sent again
+	}
+	return p.Runner().Finish(ctx, operation.Failed, "") // not wanted any more
+}
+
+func upgradeRuns(running Running, after time.Duration, to string) outcome.Outcome {
+	return outcome.WaitFor(after, infrav1.UpgradingReason,
+		"the portal is upgrading the cluster from %s to %s: control nodes first, then workers one at a time", running.Shown(), to)
+}
+
+// Draining names a Machine or a Node that is being drained for a scale-down. An upgrade would have to settle that drain first,
+// and drains are undone when the upgrade replaces the node. If the portal refuses the scale-down, the upgrade does not wait for
+// it.
+func Draining(p *pass.Pass, nodes []corev1.Node, machines []clusterv1.Machine) string {
+	for _, m := range machines {
+		if !m.DeletionTimestamp.IsZero() && !metav1.HasAnnotation(m.ObjectMeta, infrav1.PreDrainHook) && metav1.HasAnnotation(m.ObjectMeta, infrav1.PreTerminateHook) {
+			return "Machine " + m.Name
+		}
+	}
+	refused := p.Last.Is(operation.Scale) && p.Last.Result != operation.Succeeded
+	for _, n := range nodes {
+		drained := metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation)
+		if metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainStartedAnnotation) || drained && util.IsNodeReady(&n) && !refused {
+			return "Node " + n.Name
+		}
+	}
+	return ""
+}
+
+func (k *Keeper) upgrade(
+	ctx context.Context, p *pass.Pass, running Running, wanted string, pause func(context.Context) outcome.Outcome,
+) outcome.Outcome {
+	if !p.Infrastructure.IsDone() {
+		return p.Infrastructure
+	}
+	version, o := k.Offered(ctx, p, running, wanted)
+	if !o.IsDone() {
+		return o
+	}
+	op := operation.New(operation.Upgrade, wanted)
+	op.Nodes, op.Attempt = len(running.Nodes), version.ID+" "
+	o, refused := p.Refused(op)
+	if !refused {
+		if o := pause(ctx); !o.IsDone() {
+			return o
+		}
+		var err error
+		o, err = p.Start(ctx, op, func(ctx context.Context) (cloud.Job, error) {
+			return p.Identity.Portal.UpgradeCluster(ctx, p.ControlPlane.Spec.ClusterID, version.ID)
+		})
+		if refusesVersion(err) {
+			k.refuseVersion(p, version.ID)
+		}
+	}
+	if o.IsDone() || p.Op().Lost() && o.Kind != outcome.Failed {
+		return upgradeRuns(running, o.RequeueAfter, p.Op().Target)
+	}
+	return o
+}
+
+// recordVersion records the version that the whole cluster runs, as the API server shows it, while no operation is in flight. A
+// vendor's suffix is not news. A recorded build is what the portal installed, so only the wanted build replaces it.
+func recordVersion(ctx context.Context, p *pass.Pass, running Running) error {
+	version, recorded := "v"+strings.TrimPrefix(running.Server, "v"), p.Record.Version
+	_, all := running.runs(version)
+	news := !SameRelease(recorded, version) || compareVersions(recorded, version) == 0 && build(version) != "" &&
+		(build(recorded) == "" || build(version) == build(p.ControlPlane.Spec.Version))
+	if p.Op() != nil || version == recorded || recorded != "" && !(all && news) {
+		return nil
+	}
+	return p.Change(ctx, func(next *operation.State) { next.Record.Version = version })
+}
