@@ -34,7 +34,11 @@ func TestReleaseOrWait(t *testing.T) {
 			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained)}}, "detach m1",
 		},
 		"core has drained a node while the portal replaces nodes: the node keeps a mark": {
-			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained)}}, "mark n1, detach m1",
+			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1", drained)}},
+			"mark n1, detach m1",
+		},
+		"but not if the node takes Pods again": {
+			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained)}}, "detach m1",
 		},
 		"but not if another Machine holds it, too": {
 			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained), machine("m2", "n1", shielded)}}, "detach m1",

@@ -267,7 +267,7 @@ func TestHeldOnes(t *testing.T) {
 			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n2", deleting, unhooked)}}, "1 free",
 		},
 		"two on one node, and core has drained it for one": {
-			View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained), machine("m2", "n1", deleting)}},
+			View{Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1", drained), machine("m2", "n1", deleting)}},
 			"mark n1, detach m1, detach m2",
 		},
 		"two on one node, of which one cannot be drained: the live Machine is not moved there": {

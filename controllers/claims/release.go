@@ -25,13 +25,13 @@ func (p *planner) release() {
 }
 
 // releaseDrained releases a Machine whose node core drains, or has drained. While it is undecided whether the node is removed, a
-// drain goes on.
+// drain goes on. A node that takes Pods again, because it was restored while core drained it, gets no mark. The provider drains it.
 func (p *planner) releaseDrained(c *claim) {
 	goes := !c.at.inUse() && c.at.leaving
 	switch {
 	case c.state == stateDraining && (goes || p.nodesChanging()):
 		return
-	case c.state == stateDrained && !c.DrainSkipped && !c.at.inUse() && (goes || p.nodesChanging()) && !c.at.drained():
+	case c.state == stateDrained && !c.DrainSkipped && !c.at.inUse() && (goes || p.nodesChanging()) && c.at.Cordoned && !c.at.drained():
 		c.at.want.DrainState = DrainState{Cordoned: true, Drained: p.Now}
 	}
 	p.detach(c)
