@@ -9,8 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/access"
@@ -57,10 +55,12 @@ func (r *Reconciler) loadScope(ctx context.Context, controlPlane *infrav1.Portal
 	s := &scope{outcomes: map[string]outcome.Outcome{}, drains: map[string]string{}}
 	s.ControlPlane, s.Cluster = controlPlane, cluster
 	s.Tools = r.tools(s)
-	if s.State, s.unreadable = operation.Load(controlPlane); s.unreadable != nil {
-		return s, nil
+	s.State, s.unreadable = operation.Load(controlPlane)
+	var err error
+	if s.unreadable == nil {
+		err = s.Load(ctx, r.Client, r.Identities)
 	}
-	return s, s.Load(ctx, r.Client, r.Identities)
+	return s, err
 }
 
 // adopted reports whether the cluster was neither created nor scaled by the provider, and its Machines and nodes never matched.
@@ -68,8 +68,6 @@ func (r *Reconciler) loadScope(ctx context.Context, controlPlane *infrav1.Portal
 func (s *scope) adopted() bool {
 	return s.Record.Workers == nil && s.Record.Size < 0 && !s.Last.Is(operation.Scale)
 }
-
-func (s *scope) clusterKey() client.ObjectKey { return util.ObjectKey(s.Cluster) }
 
 // done reports whether the condition's step ran in this pass and is done.
 func (s *scope) done(condition string) bool {
