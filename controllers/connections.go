@@ -10,7 +10,7 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/access"
-	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
 
@@ -20,7 +20,7 @@ type workloads struct{ *workload.Connections }
 func newWorkloads(mgr ctrl.Manager, hosts *cloud.Hosts) workloads {
 	return workloads{&workload.Connections{
 		Dial:      func(server *url.URL) workload.DialFunc { return hosts.DialServer(server) },
-		UserAgent: UserAgent, Log: mgr.GetLogger(), Trim: portalcontrolplane.TrimNode,
+		UserAgent: UserAgent, Log: mgr.GetLogger(), Trim: workers.TrimNode,
 	}}
 }
 

@@ -16,6 +16,7 @@
 //	lifecycle   is there a portal cluster, and of which version? Creates once, upgrades, deletes
 //	ownership   whose is a portal cluster? Owners, copies, restored objects, deletions that nobody meant
 //	access      how is the workload cluster reached? The kubeconfig Secret, the endpoint, the connection
+//	workers     how many workers are wanted, and which exist? Binds Machines to Nodes, drains, scales
 //
 // The kinds use these packages:
 //
@@ -27,7 +28,7 @@
 //	kubeconfig  decides which kubeconfigs are used, and which parts of them
 //	secretcache keeps the Secrets in use, so that one read serves many passes
 //	workload    connects to the API servers of workload clusters, and limits their answers
-//	drain       evicts the Pods of a node that no Machine claims, a few at a time
+//	drain       evicts the Pods of a node that no Machine claims, a few at a time, and finds Pods that must not be evicted
 //	ownerref    corrects owner references that are stale or missing after a restore
 //	coreversion reports whether the provider was tested with this version of core
 //	fair        keeps one namespace from holding all workers of a controller

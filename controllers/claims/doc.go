@@ -5,7 +5,7 @@
 // Machines are claims on those nodes.
 //
 // It is a pure function from a View (the objects as they are now) to a Plan: no client, no clock, no memory. The plan says how Machines,
-// Nodes and the pool's list should be. Package portalcontrolplane writes what differs, one object at a time, in the order of the steps in
+// Nodes and the pool's list should be. Package workers writes what differs, one object at a time, in the order of the steps in
 // write.go. Between any two writes it may be interrupted. Then a new plan is made from the objects as they are.
 //
 // The states of a claim:

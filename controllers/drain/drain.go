@@ -96,11 +96,3 @@ func waits(result core.EvictionResult) string {
 	_, text, _ := strings.Cut(result.ConditionMessage(metav1.Time{}), ":\n")
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\n", "; "), "* ", "")
 }
-
-// SafeToEvict is the annotation by which a user keeps the cluster autoscaler from evicting a Pod.
-const SafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-
-// Pinned reports whether the cluster autoscaler must not evict the Pod.
-func Pinned(pod *corev1.Pod) bool {
-	return pod.Annotations[SafeToEvict] == "false" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
-}

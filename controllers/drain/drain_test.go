@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -135,7 +136,7 @@ func TestStepChooses(t *testing.T) {
 		"static":                            {pod("proxy", annotated(corev1.MirrorPodAnnotationKey, "hash")), false, false},
 		"with an emptyDir":                  {pod("cache", withEmptyDir), true, true},
 		"that has finished":                 {pod("job", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), true, true},
-		"not safe to evict, says the user":  {pod("db", annotated(SafeToEvict, "false")), true, true},
+		"not safe to evict, says the user":  {pod("db", annotated(safeToEvict, "false")), true, true},
 		"terminating":                       {pod("web", terminating), false, true},
 		"terminating, of a DaemonSet":       {pod("agent", terminating, ownedBy("DaemonSet", "agents")), false, false},
 		"of another Node":                   {pod("web", func(p *corev1.Pod) { p.Spec.NodeName = "n2" }), false, false},
@@ -305,7 +306,7 @@ func TestRules(t *testing.T) {
 // TestPinned checks which Pods keep the cluster autoscaler from removing their Node.
 func TestPinned(t *testing.T) {
 	phase := func(phase corev1.PodPhase) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Status.Phase = phase } }
-	unsafe := annotated(SafeToEvict, "false")
+	unsafe := annotated(safeToEvict, "false")
 	tests := map[string]struct {
 		pod  corev1.Pod
 		want bool
@@ -315,12 +316,32 @@ func TestPinned(t *testing.T) {
 		"pending, on its Node": {pod("db", unsafe, phase(corev1.PodPending)), true},
 		"succeeded":            {pod("job", unsafe, phase(corev1.PodSucceeded)), false},
 		"failed":               {pod("job", unsafe, phase(corev1.PodFailed)), false},
-		"safe":                 {pod("web", annotated(SafeToEvict, "true"), phase(corev1.PodRunning)), false},
-		"another value":        {pod("web", annotated(SafeToEvict, ""), phase(corev1.PodRunning)), false},
+		"safe":                 {pod("web", annotated(safeToEvict, "true"), phase(corev1.PodRunning)), false},
+		"another value":        {pod("web", annotated(safeToEvict, ""), phase(corev1.PodRunning)), false},
 	}
 	for title, test := range tests {
-		if got := Pinned(&test.pod); got != test.want {
+		if got := pinned(&test.pod); got != test.want {
 			t.Errorf("%s: %t, want %t", title, got, test.want)
 		}
 	}
+}
+
+// TestPinnedOfEndlessPods: an API server whose pages of Pods do not end does not hold a pass forever.
+func TestPinnedOfEndlessPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pages := 0
+		workload := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme(t)).Build(), interceptor.Funcs{
+			List: func(ctx context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+				if pages++; pages > 1000 {
+					t.Fatal("1,000 pages were read")
+				}
+				list.SetContinue("more")
+				time.Sleep(100 * time.Millisecond)
+				return ctx.Err()
+			},
+		})
+		if _, err := PinnedNodes(t.Context(), workload); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%d pages: %v", pages, err)
+		}
+	})
 }

@@ -4,7 +4,6 @@ package identity
 
 import (
 	"slices"
-	"strings"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -24,10 +23,8 @@ func (id Identity) CheckPlacement(zone, vpc string) outcome.Outcome {
 	} {
 		if len(place.allowed) > 0 && !slices.Contains(place.allowed, place.wanted) {
 			return outcome.StallFor(0, infrav1.IdentityNotAllowedReason, "PortalClusterIdentity %q allows the %s %s, but not %q. Name one of these in a new "+
-				"PortalCluster, or ask the administrator of the identity", id.Shared, place.noun, joinNames(place.allowed), place.wanted)
+				"PortalCluster, or ask the administrator of the identity", id.Shared, place.noun, outcome.Names(place.allowed), place.wanted)
 		}
 	}
 	return outcome.Outcome{}
 }
-
-func joinNames(names []string) string { return strings.Join(slices.Sorted(slices.Values(names)), ", ") }

@@ -15,6 +15,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -141,3 +142,6 @@ func FirstError(outcomes ...Outcome) error {
 	}
 	return nil
 }
+
+// Names lists the names for a message, sorted, so that the message does not depend on their order.
+func Names(names []string) string { return strings.Join(slices.Sorted(slices.Values(names)), ", ") }

@@ -5,10 +5,13 @@
 package ownerref
 
 import (
+	"context"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Kinds of owners.
@@ -47,6 +50,23 @@ func Correct(kind string, obj, present metav1.Object) {
 		}
 	}
 	obj.SetOwnerReferences(references)
+}
+
+// CorrectStale writes the UID of the owner into the object's references to it, if they have an earlier one. An object that is being deleted
+// stays as it is.
+func CorrectStale(ctx context.Context, writer client.Client, live client.Reader, obj client.Object, kind string, owner client.Object) error {
+	stale := slices.ContainsFunc(To(kind, obj), func(reference metav1.OwnerReference) bool {
+		return reference.Name == owner.GetName() && reference.UID != owner.GetUID()
+	})
+	if !stale || !obj.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	present, before := owner.DeepCopyObject().(client.Object), obj.DeepCopyObject().(client.Object) //nolint:forcetypeassert // they are
+	if err := live.Get(ctx, client.ObjectKeyFromObject(owner), present); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	Correct(kind, obj, present)
+	return client.IgnoreNotFound(writer.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
 func is(kind string, reference metav1.OwnerReference) bool {

@@ -27,10 +27,7 @@ func TestClockOfWorkloadCluster(t *testing.T) {
 				var draining *corev1.Node
 				for began := time.Now(); draining == nil && time.Since(began) < 10*time.Minute; time.Sleep(5 * time.Second) {
 					f.pass()
-					nodes, _, err := listNodes(t.Context(), f.nodes.Client)
-					if err != nil {
-						t.Fatal(err)
-					}
+					nodes := f.workers()
 					for i := range nodes {
 						if nodes[i].Spec.Unschedulable {
 							draining = &nodes[i]

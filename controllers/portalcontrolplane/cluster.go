@@ -11,6 +11,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 )
 
 // reconcileCluster makes sure that the portal cluster exists.
@@ -27,16 +28,19 @@ const settleTime = 3 * time.Second
 // createRequest collects the parameters of the portal cluster, except its name, or returns an outcome with what is missing.
 func (r *Reconciler) createRequest(ctx context.Context, s *scope) (cloud.CreateClusterRequest, outcome.Outcome) {
 	none := cloud.CreateClusterRequest{}
-	s.desired = s.desiredBy(s.members)
-	if o := s.awaitTopology(time.Now()); !o.IsDone() {
+	desired := workers.DesiredBy(s.Cluster, s.members, s.Record)
+	if o := s.awaitTopology(desired, time.Now()); !o.IsDone() {
 		return none, o
 	}
-	parameters, o := r.workerParameters(ctx, s)
+	parameters, o := r.workers(s).Parameters(ctx, &s.Pass, s.members, desired)
 	if !o.IsDone() {
 		return none, o
 	}
-	if wait := settleTime - time.Since(s.desired.youngest); wait > 0 {
+	if wait := settleTime - time.Since(desired.Youngest); wait > 0 {
 		return none, outcome.WaitFor(min(wait, settleTime), infrav1.WaitingForObjectReason, "waiting a few seconds for all MachineDeployments to be created")
+	}
+	if o := workers.Manageable(&s.Pass, desired.FirstSize(), 0); !o.IsDone() {
+		return none, o
 	}
 	version, o := r.Lifecycle.Offered(ctx, &s.Pass, s.running(), s.ControlPlane.Spec.Version)
 	if !o.IsDone() {
@@ -48,7 +52,7 @@ func (r *Reconciler) createRequest(ctx context.Context, s *scope) (cloud.CreateC
 		KubernetesVersionID: version.ID,
 		ServiceOfferingID:   parameters.ServiceOfferingID,
 		SSHKeyPair:          parameters.SSHKeyPair,
-		Size:                s.desired.firstSize(),
+		Size:                desired.FirstSize(),
 		ControlNodes:        int(ptr.Deref(s.ControlPlane.Spec.Replicas, 1)),
 		NetworkID:           s.PortalCluster.Status.NetworkID,
 		VPCID:               s.PortalCluster.Status.VPCID,

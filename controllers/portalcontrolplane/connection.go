@@ -10,6 +10,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 )
 
 // reconcileKubeconfig keeps the kubeconfig Secret and the endpoint, and opens the way to the workload cluster.
@@ -36,7 +37,8 @@ func (s *scope) readWorkload(ctx context.Context) (o outcome.Outcome) {
 	if s.serverVersion, o = s.way.ServerVersion(&s.Pass); !o.IsDone() {
 		return o
 	}
-	return s.readCachedNodes(ctx)
+	s.nodes, o = workers.WatchedNodes(ctx, &s.Pass, s.way)
+	return o
 }
 
 // blockedByConnection is the outcome of the steps that need a connection. Their conditions stay as they are if the connection's

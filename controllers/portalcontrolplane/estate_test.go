@@ -28,6 +28,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
+
+	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 )
 
 // estate is a management cluster with several PortalControlPlanes, and their portal. Time is virtual.
@@ -131,7 +133,7 @@ func (e *estate) scope(key client.ObjectKey) *scope {
 	}
 	s.State, s.Tools = stateOf(s.ControlPlane), e.manager.tools(s)
 	var err error
-	if s.members, err = readMembers(e.Context(), e.store, s.Cluster); err != nil {
+	if s.members, err = workers.ReadMembers(e.Context(), e.store, s.Cluster); err != nil {
 		e.Fatal(err)
 	}
 	return s

@@ -33,6 +33,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
+
+	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 )
 
 const (
@@ -208,7 +210,7 @@ func (f *fixture) furnish(size int) {
 	cp.UID, cp.Spec.ClusterID, cp.Spec.Version = "uid-prod", f.id, before
 	putRecord(cp, operation.Record{UID: cp.UID, ClusterID: f.id, Size: size, Version: before, Workers: &infrav1.WorkerParameters{}})
 	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: deployment, Labels: labels}}
-	md.Spec.Replicas, md.Spec.Template.Spec.InfrastructureRef.Kind = ptr.To(int32(size)), templateKind //nolint:gosec // a count of workers
+	md.Spec.Replicas, md.Spec.Template.Spec.InfrastructureRef.Kind = ptr.To(int32(size)), workers.TemplateKind //nolint:gosec // a count of workers
 	f.store = fake.NewClientBuilder().WithScheme(newScheme(f.T)).WithObjects(cp, md).
 		WithIndex(cp, ownership.PortalClusterIndex, ownership.IndexPortalCluster).WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp, &clusterv1.Machine{}, &clusterv1.MachinePool{}).WithInterceptorFuncs(interceptor.Funcs{Patch: f.patch}).Build()
 }
@@ -282,7 +284,8 @@ func (f *fixture) read(s *scope) outcome.Outcome {
 	f.nodes.mu.Lock()
 	s.serverVersion = f.nodes.version
 	f.nodes.mu.Unlock()
-	if err := s.readWorkers(f.Context(), f.nodes.Client); err != nil {
+	var err error
+	if s.nodes, err = workers.ReadNodes(f.Context(), f.nodes.Client, s.ControlPlane.Spec.WorkerNodeSelector); err != nil {
 		f.Fatal(err)
 	}
 	return outcome.Outcome{}
@@ -292,11 +295,11 @@ func (f *fixture) read(s *scope) outcome.Outcome {
 func (f *fixture) scope() *scope {
 	f.Helper()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}
-	s := &scope{Pass: pass.Pass{ControlPlane: f.controlPlane(), Cluster: cluster}, way: access.Way{Workload: &f.workloads.connection}, outcomes: map[string]outcome.Outcome{}, drains: map[string]string{}}
+	s := &scope{Pass: pass.Pass{ControlPlane: f.controlPlane(), Cluster: cluster}, way: access.Way{Workload: &f.workloads.connection}, outcomes: map[string]outcome.Outcome{}}
 	s.Identity = identity.Identity{Portal: f.cloud, Version: "1", Shared: "team", Limits: f.limits}
 	s.State, s.Tools = stateOf(s.ControlPlane), f.manager.tools(s)
 	var err error
-	if s.members, err = readMembers(f.Context(), f.store, cluster); err != nil {
+	if s.members, err = workers.ReadMembers(f.Context(), f.store, cluster); err != nil {
 		f.Fatal(err)
 	}
 	return s
@@ -341,14 +344,20 @@ func (f *fixture) strike(fault emulator.Fault) {
 	}
 }
 
-// allRun reports whether all workers run the version.
-func (f *fixture) allRun(version string) bool {
+// workers returns the Nodes without a mark of control nodes, sorted by name.
+func (f *fixture) workers() []corev1.Node {
 	f.Helper()
-	all, _, err := listNodes(f.Context(), f.nodes.Client)
+	all, err := workers.ReadNodes(f.Context(), f.nodes.Client, nil)
 	if err != nil {
 		f.Fatal(err)
 	}
-	return !slices.ContainsFunc(all, func(n corev1.Node) bool { return n.Status.NodeInfo.KubeletVersion != version })
+	return all.Workers
+}
+
+// allRun reports whether all workers run the version.
+func (f *fixture) allRun(version string) bool {
+	f.Helper()
+	return !slices.ContainsFunc(f.workers(), func(n corev1.Node) bool { return n.Status.NodeInfo.KubeletVersion != version })
 }
 
 // events are those since the last call.

@@ -298,7 +298,7 @@ func TestHeldMachinesKeepTheirHooks(t *testing.T) {
 				Namespace: prod.Namespace, Name: "m", Labels: map[string]string{clusterv1.ClusterNameLabel: prod.Name},
 				Annotations: map[string]string{infrav1.PreDrainHook: ""},
 			}}
-			machine.Spec.InfrastructureRef.Kind = machineKind
+			machine.Spec.InfrastructureRef.Kind = "PortalMachine"
 			if err := f.store.Create(t.Context(), machine); err != nil {
 				t.Fatal(err)
 			}

@@ -9,14 +9,15 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 )
 
 // addSharing creates a PortalControlPlane whose PortalCluster uses PortalClusterIdentity "team".
@@ -68,7 +69,7 @@ func TestPlaceLimit(t *testing.T) {
 func TestAsksForNoMoreThanItManages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 2, emulator.Durations{})
-		f.scale(maxWorkers + 1)
+		f.scale(501)
 		for range 6 {
 			o := f.pass().outcomes[infrav1.WorkersReadyCondition]
 			if o.Kind != outcome.Stalled || o.Reason != infrav1.TooManyNodesReason || !strings.Contains(o.Message, "501 workers") || !strings.Contains(o.Message, "500") {
@@ -90,29 +91,25 @@ func TestAsksForNoMoreThanItManages(t *testing.T) {
 	})
 }
 
-// TestMostWorkers checks how many workers the portal may be asked for. A cluster that has more already can be scaled down, or stay.
-func TestMostWorkers(t *testing.T) {
-	for title, test := range map[string]struct {
-		workers, size, nodes int
-		want                 bool
-	}{
-		"a creation":                             {maxWorkers, operation.SizeUnknown, 0, true},
-		"too large a creation":                   {maxWorkers + 1, operation.SizeUnknown, 0, false},
-		"a scale-up":                             {maxWorkers, 2, 2, true},
-		"too large a scale-up":                   {maxWorkers + 1, maxWorkers, maxWorkers, false},
-		"a scale-down from beyond":               {700, 800, 800, true},
-		"of an adopted cluster":                  {700, operation.SizeUnknown, 800, true},
-		"a scale-up from beyond":                 {801, 800, 800, false},
-		"the size of nodes that have not joined": {800, 800, 300, true},
-	} {
-		t.Run(title, func(t *testing.T) {
-			s := passed(func(s *scope) { s.Record.Size, s.plan.Present = test.size, make([]claims.Node, test.nodes) })
-			o := s.manageable(test.workers)
-			if o.IsDone() != test.want || !test.want && o.Reason != infrav1.TooManyNodesReason {
-				t.Errorf("%+v", o)
+// TestCreatesNoMoreThanItManages: no portal cluster is created with more workers than the provider can manage.
+func TestCreatesNoMoreThanItManages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEstate(t, false)
+		key := e.add("default", "large", nil)
+		md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "workers", Labels: map[string]string{clusterv1.ClusterNameLabel: key.Name}}}
+		md.Spec.Replicas, md.Spec.Template.Spec.InfrastructureRef.Kind, md.Spec.Template.Spec.InfrastructureRef.Name = ptr.To[int32](501), workers.TemplateKind, "small"
+		template := &infrav1.PortalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "small"}}
+		template.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
+		for _, o := range []client.Object{md, template} {
+			if err := e.store.Create(t.Context(), o); err != nil {
+				t.Fatal(err)
 			}
-		})
-	}
+		}
+		o := e.passes(key)[key]
+		if o.Kind != outcome.Stalled || o.Reason != infrav1.TooManyNodesReason || !strings.Contains(o.Message, "501 workers") || e.asked("POST") != 0 {
+			t.Errorf("asked %d times: %+v", e.asked("POST"), o)
+		}
+	})
 }
 
 // TestWithdrawn: when the namespace may not use its identity any more, it can delete the clusters that belonged to it before, and

@@ -15,7 +15,6 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
@@ -163,8 +162,8 @@ func TestLostScale(t *testing.T) {
 						s = f.pass()
 						time.Sleep(4 * time.Second)
 					}
-					if s.Op() != nil || s.Last.Result != operation.Succeeded || s.Record.Size != int(to) || len(s.nodes) != int(to) {
-						t.Errorf("%+v, size %d, %d nodes", s.Last, s.Record.Size, len(s.nodes))
+					if s.Op() != nil || s.Last.Result != operation.Succeeded || s.Record.Size != int(to) || len(s.nodes.Workers) != int(to) {
+						t.Errorf("%+v, size %d, %d nodes", s.Last, s.Record.Size, len(s.nodes.Workers))
 					}
 					if n := f.jobs("scale"); n != 1 {
 						t.Errorf("%d jobs: %v", n, f.answers("scale"))
@@ -196,13 +195,13 @@ func TestLostScaleIsDecidedAgain(t *testing.T) {
 				f.scale(4)
 				var s *scope
 				for range 200 {
-					if s = f.pass(); s.Op() == nil && len(s.nodes) == 4 && s.Record.Size == 4 {
+					if s = f.pass(); s.Op() == nil && len(s.nodes.Workers) == 4 && s.Record.Size == 4 {
 						break
 					}
 					time.Sleep(4 * time.Second)
 				}
-				if len(s.nodes) != 4 || s.Record.Size != 4 || s.Op() != nil {
-					t.Errorf("%d nodes, size %d, %+v", len(s.nodes), s.Record.Size, s.Last)
+				if len(s.nodes.Workers) != 4 || s.Record.Size != 4 || s.Op() != nil {
+					t.Errorf("%d nodes, size %d, %+v", len(s.nodes.Workers), s.Record.Size, s.Last)
 				}
 				if got := f.answers("scale"); slices.Contains(got, "409") != test.busy || f.jobs("scale") != test.jobs {
 					t.Errorf("%d jobs, answers %v", f.jobs("scale"), got)
@@ -223,7 +222,7 @@ func TestLostScaleCountsAsRunning(t *testing.T) {
 		}
 		for range 10 {
 			s := f.pass()
-			if operationOn(s.Op()) != claims.RemovingNodes || !conditions.IsTrue(s.ControlPlane, clusterv1.ScalingDownCondition) {
+			if !s.Op().RemovesNodes() || !conditions.IsTrue(s.ControlPlane, clusterv1.ScalingDownCondition) {
 				t.Fatalf("%+v", s.Last)
 			}
 			if c := conditions.Get(s.ControlPlane, infrav1.OperationInProgressCondition); c.Reason != infrav1.AnswerLostReason || !strings.Contains(c.Message, "scale from 3 to 2 workers") {
@@ -304,8 +303,8 @@ func TestAbandon(t *testing.T) {
 			s = f.pass()
 			time.Sleep(4 * time.Second)
 		}
-		if s.Op() != nil || len(s.nodes) != 5 {
-			t.Errorf("%+v, %+v, %d nodes", s.Last, s.Record, len(s.nodes))
+		if s.Op() != nil || len(s.nodes.Workers) != 5 {
+			t.Errorf("%+v, %+v, %d nodes", s.Last, s.Record, len(s.nodes.Workers))
 		}
 	})
 }

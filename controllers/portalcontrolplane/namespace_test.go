@@ -53,7 +53,7 @@ func TestProtectedInDeletedNamespace(t *testing.T) {
 				if o := s.outcomes[infrav1.WorkersReadyCondition]; leaves && (o.Kind != outcome.Stalled || o.Reason != infrav1.DeletingReason) {
 					t.Errorf("%+v", o)
 				}
-				for _, n := range s.nodes {
+				for _, n := range s.nodes.Workers {
 					if _, drains := n.Annotations[infrav1.DrainStartedAnnotation]; drains || n.Spec.Unschedulable {
 						t.Errorf("Node %s is drained", n.Name)
 					}

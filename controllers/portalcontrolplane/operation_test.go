@@ -6,82 +6,30 @@ import (
 	"testing"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
-	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
 func TestOperationReason(t *testing.T) {
 	tests := map[string]struct {
 		op     *operation.Operation
 		reason string
-		on     claims.Operation
 	}{
-		"none":                   {nil, infrav1.IdleReason, claims.Idle},
-		"create":                 {&operation.Operation{Type: operation.Create, Target: "a-1"}, infrav1.CreatingReason, claims.ReplacingNodes},
-		"upgrade":                {&operation.Operation{Type: operation.Upgrade, Target: "v1.36.3"}, infrav1.UpgradingReason, claims.ReplacingNodes},
-		"delete":                 {&operation.Operation{Type: operation.Delete, Target: "id"}, infrav1.DeletingReason, claims.ReplacingNodes},
-		"scale up":               {&operation.Operation{Type: operation.Scale, From: 3, Target: "5"}, infrav1.ScalingUpReason, claims.AddingNodes},
-		"scale down":             {&operation.Operation{Type: operation.Scale, From: 5, Target: "3"}, infrav1.ScalingDownReason, claims.RemovingNodes},
-		"scale to nothing":       {&operation.Operation{Type: operation.Scale, From: 5, Target: "0"}, infrav1.ScalingDownReason, claims.RemovingNodes},
-		"scale to the same size": {&operation.Operation{Type: operation.Scale, From: 3, Target: "3"}, infrav1.ScalingUpReason, claims.AddingNodes},
-		"lost creation":          {&operation.Operation{Type: operation.Create, Unknown: "cut off"}, infrav1.OutcomeUnknownReason, claims.ReplacingNodes},
-		"lost upgrade":           {&operation.Operation{Type: operation.Upgrade, Unknown: "cut off"}, infrav1.UpgradingReason, claims.ReplacingNodes},
-		"lost scale down":        {&operation.Operation{Type: operation.Scale, From: 5, Target: "3", Unknown: "cut off"}, infrav1.ScalingDownReason, claims.RemovingNodes},
+		"none":                   {nil, infrav1.IdleReason},
+		"create":                 {&operation.Operation{Type: operation.Create, Target: "a-1"}, infrav1.CreatingReason},
+		"upgrade":                {&operation.Operation{Type: operation.Upgrade, Target: "v1.36.3"}, infrav1.UpgradingReason},
+		"delete":                 {&operation.Operation{Type: operation.Delete, Target: "id"}, infrav1.DeletingReason},
+		"scale up":               {&operation.Operation{Type: operation.Scale, From: 3, Target: "5"}, infrav1.ScalingUpReason},
+		"scale down":             {&operation.Operation{Type: operation.Scale, From: 5, Target: "3"}, infrav1.ScalingDownReason},
+		"scale to nothing":       {&operation.Operation{Type: operation.Scale, From: 5, Target: "0"}, infrav1.ScalingDownReason},
+		"scale to the same size": {&operation.Operation{Type: operation.Scale, From: 3, Target: "3"}, infrav1.ScalingUpReason},
+		"lost creation":          {&operation.Operation{Type: operation.Create, Unknown: "cut off"}, infrav1.OutcomeUnknownReason},
+		"lost upgrade":           {&operation.Operation{Type: operation.Upgrade, Unknown: "cut off"}, infrav1.UpgradingReason},
+		"lost scale down":        {&operation.Operation{Type: operation.Scale, From: 5, Target: "3", Unknown: "cut off"}, infrav1.ScalingDownReason},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			if got := operationReason(test.op); got != test.reason {
 				t.Errorf("reason %s, want %s", got, test.reason)
-			}
-			if got := operationOn(test.op); got != test.on {
-				t.Errorf("it does %d to nodes, want %d", got, test.on)
-			}
-		})
-	}
-}
-
-// TestLastRequest checks what is derived from the last operation.
-func TestLastRequest(t *testing.T) {
-	seen := []claims.NodeSnapshot{{UID: "u1"}, {UID: "u2"}, {UID: "u3"}}
-	scale := func(from int, to string, result operation.Result) *operation.Operation {
-		return &operation.Operation{Type: operation.Scale, From: from, Target: to, Before: seen, Result: result}
-	}
-	type want struct {
-		compared, restored, adopted bool
-	}
-	workers := &infrav1.WorkerParameters{}
-	tests := map[string]struct {
-		last   *operation.Operation
-		record operation.Record
-		want   want
-	}{
-		"none, adopted":          {nil, operation.Record{Size: -1}, want{adopted: true}},
-		"none, created":          {nil, operation.Record{Size: -1, Workers: workers}, want{}},
-		"none, adopted, settled": {nil, operation.Record{Size: 3}, want{}},
-		"adopted, upgraded":      {&operation.Operation{Type: operation.Upgrade, Result: operation.Succeeded}, operation.Record{Size: -1}, want{adopted: true}},
-		"adopted, scale failed":  {scale(3, "5", operation.Failed), operation.Record{Size: -1}, want{}},
-		"down refused":           {scale(3, "2", operation.Refused), operation.Record{Size: 3}, want{}},
-		"down failed":            {scale(3, "2", operation.Failed), operation.Record{Size: 3, SizeUncertain: true}, want{}},
-		"down abandoned":         {scale(3, "2", operation.Abandoned), operation.Record{Size: -1}, want{}},
-		"down in flight":         {scale(3, "2", ""), operation.Record{Size: 2}, want{}},
-		"down succeeded":         {scale(3, "2", operation.Succeeded), operation.Record{Size: 2}, want{compared: true, restored: true}},
-		"up succeeded":           {scale(3, "5", operation.Succeeded), operation.Record{Size: 5}, want{restored: true}},
-		"up refused":             {scale(3, "5", operation.Refused), operation.Record{Size: 3}, want{}},
-		"upgrade failed":         {&operation.Operation{Type: operation.Upgrade, Result: operation.Failed}, operation.Record{Size: 3}, want{}},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			s := &scope{Pass: pass.Pass{State: operation.State{Record: test.record, Last: test.last}}, desired: desired{sum: 1}}
-			s.plan.Present = []claims.Node{{UID: "u3"}, {UID: "u1"}, {UID: "u2"}}
-			_, finished := s.nodesBefore()
-			got := want{finished, s.restored(), s.adopted()}
-			if got != test.want {
-				t.Errorf("got %+v, want %+v", got, test.want)
-			}
-			s.plan.Present[0].UID = "u4"
-			if s.restored() {
-				t.Error("another set of nodes counts as the one that the portal was asked to restore")
 			}
 		})
 	}

@@ -11,13 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/events"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 // TestExpected checks which order of removal status reports, and why.
@@ -45,71 +42,6 @@ func TestExpected(t *testing.T) {
 				t.Error(diff)
 			}
 		})
-	}
-}
-
-// scaledDown is a pass over a cluster whose last scale-down is to be compared.
-func scaledDown() *scope {
-	return passed(func(s *scope) {
-		s.ControlPlane.Namespace, s.ControlPlane.Name = prod.Namespace, prod.Name
-		s.Last = &operation.Operation{Type: operation.Scale, From: 4, Target: "2", Result: operation.Succeeded, Before: []claims.NodeSnapshot{{UID: "u1"}}}
-		putRecord(s.ControlPlane, s.Record)
-		put(s.ControlPlane, s.Last)
-	})
-}
-
-// TestNoteOrder checks the result of a compared scale-down: the record, and an event if another order is expected now.
-func TestNoteOrder(t *testing.T) {
-	tests := map[string]struct {
-		set             infrav1.RemovalOrder
-		before, learned claims.Order
-		event           string // a word of it
-	}{
-		"as observed before":        {"", claims.Newest, claims.Newest, ""},
-		"as assumed":                {"", "", claims.Newest, ""},
-		"another one":               {"", "", claims.Oldest, "order Oldest"},
-		"none":                      {"", claims.Newest, claims.Random, "spec.removalOrder"},
-		"nothing was learned":       {"", claims.Oldest, claims.Oldest, ""},
-		"nor before":                {"", "", "", ""},
-		"another one than was set":  {"Newest", "", claims.Oldest, ""},
-		"none, although one is set": {"Newest", claims.Oldest, claims.Random, ""},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			s := scaledDown()
-			s.ControlPlane.Spec.RemovalOrder = test.set
-			store := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(s.ControlPlane).Build()
-			recorder := events.NewFakeRecorder(10)
-			r := &Reconciler{Client: store, Live: store, Recorder: recorder}
-			s.Tools = r.tools(s)
-			s.Record.RemovalOrder.Order = test.before
-			s.plan.OrderObserved, s.plan.ObservedOrder = true, test.learned
-			if err := r.recordOrder(t.Context(), s); err != nil {
-				t.Fatal(err)
-			}
-			stored := stateOf(s.ControlPlane).Record
-			before, _ := s.nodesBefore()
-			if stored.RemovalOrder.Order != test.learned || before != nil {
-				t.Errorf("compared again with %v; recorded %q", before, stored.RemovalOrder.Order)
-			}
-			event := ""
-			if len(recorder.Events) > 0 {
-				event = <-recorder.Events
-			}
-			if !strings.Contains(event, test.event) || (event == "") != (test.event == "") || len(recorder.Events) > 0 {
-				t.Errorf("event %q, want one with %q", event, test.event)
-			}
-		})
-	}
-}
-
-// TestNoteOrderNotObserved checks that nothing is written while no scale-down was compared.
-func TestNoteOrderNotObserved(t *testing.T) {
-	r, s := &Reconciler{}, scaledDown() // a write would panic: there is no client
-	s.plan.ObservedOrder = claims.Oldest
-	err := r.recordOrder(t.Context(), s)
-	if before, _ := s.nodesBefore(); err != nil || before == nil {
-		t.Errorf("%v, %v", err, before)
 	}
 }
 

@@ -44,11 +44,11 @@ func (f *fixture) addPool(annotations map[string]string) {
 
 func (f *fixture) worker() corev1.Node {
 	f.Helper()
-	unmarked, _, err := listNodes(f.Context(), f.nodes.Client)
-	if err != nil || len(unmarked) == 0 {
-		f.Fatal("no workers", err)
+	all := f.workers()
+	if len(all) == 0 {
+		f.Fatal("no workers")
 	}
-	return unmarked[0]
+	return all[0]
 }
 
 func (f *fixture) machinePool() *clusterv1.MachinePool {
@@ -58,6 +58,11 @@ func (f *fixture) machinePool() *clusterv1.MachinePool {
 		f.Fatal(err)
 	}
 	return mp
+}
+
+// poolPaused reports whether the provider has paused the MachinePool.
+func (f *fixture) poolPaused() bool {
+	return f.machinePool().Annotations[clusterv1.PausedAnnotation] == "portal-upgrade"
 }
 
 // corePauses sets the condition that core sets when it has paused, or resumed, the MachinePool.
@@ -81,7 +86,7 @@ func TestUpgradePausesPool(t *testing.T) {
 		for range 3 { // core takes its time
 			s := f.pass()
 			o := s.outcomes[infrav1.VersionUpToDateCondition]
-			if !pausedByProvider(f.machinePool()) || len(f.answers("upgrade")) > 0 || o.Reason != infrav1.WaitingForOperationReason || !strings.Contains(o.Message, "MachinePool pool") {
+			if !f.poolPaused() || len(f.answers("upgrade")) > 0 || o.Reason != infrav1.WaitingForOperationReason || !strings.Contains(o.Message, "MachinePool pool") {
 				t.Fatalf("annotations %v, asked %v: %+v", f.machinePool().Annotations, f.answers("upgrade"), o)
 			}
 		}
@@ -91,12 +96,12 @@ func TestUpgradePausesPool(t *testing.T) {
 			t.Fatalf("the portal was not asked: %+v", s.outcomes[infrav1.VersionUpToDateCondition])
 		}
 		for s = f.pass(); s.Op() != nil; s = f.pass() {
-			if !pausedByProvider(f.machinePool()) {
+			if !f.poolPaused() {
 				t.Fatal("the MachinePool was resumed during the upgrade")
 			}
 			time.Sleep(4 * time.Second)
 		}
-		if mp := f.machinePool(); pausedByProvider(mp) || len(mp.Status.NodeRefs) > 0 || !f.allRun(after) {
+		if mp := f.machinePool(); f.poolPaused() || len(mp.Status.NodeRefs) > 0 || !f.allRun(after) {
 			t.Errorf("annotations %v, nodeRefs %v", mp.Annotations, mp.Status.NodeRefs)
 		}
 	})
@@ -163,11 +168,12 @@ func TestForgetsNodesOfPool(t *testing.T) {
 func TestDeletedClusterResumesPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 2, emulator.Durations{})
-		f.addPool(map[string]string{clusterv1.PausedAnnotation: pausedForUpgrade})
-		if err := f.manager.dropHooks(t.Context(), f.scope()); err != nil {
+		f.addPool(map[string]string{clusterv1.PausedAnnotation: "portal-upgrade"})
+		s := f.scope()
+		if err := f.manager.workers(s).Release(t.Context(), &s.Pass, s.way); err != nil {
 			t.Fatal(err)
 		}
-		if mp := f.machinePool(); pausedByProvider(mp) || len(mp.Status.NodeRefs) > 0 {
+		if mp := f.machinePool(); f.poolPaused() || len(mp.Status.NodeRefs) > 0 {
 			t.Errorf("annotations %v, nodeRefs %v", mp.Annotations, mp.Status.NodeRefs)
 		}
 	})
@@ -186,7 +192,7 @@ func TestRefusedUpgradeResumesPool(t *testing.T) {
 				const passes = 6 * 60
 				for range passes {
 					f.pass()
-					pausedNow := pausedByProvider(f.machinePool())
+					pausedNow := f.poolPaused()
 					if pausedNow {
 						paused++
 					}
@@ -215,7 +221,7 @@ func TestPauseSurvivesRateLimit(t *testing.T) {
 		f.corePauses(metav1.ConditionTrue)
 		f.strike(emulator.Fault{Path: "/kubernetes-versions", Status: http.StatusTooManyRequests, Count: 1})
 		f.pass()
-		if !pausedByProvider(f.machinePool()) {
+		if !f.poolPaused() {
 			t.Error("the MachinePool was resumed")
 		}
 	})
@@ -236,7 +242,7 @@ func TestDeletedPoolIsNotPaused(t *testing.T) {
 		}
 		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
 		o := f.pass().outcomes[infrav1.VersionUpToDateCondition]
-		if pausedByProvider(f.machinePool()) || o.Reason != infrav1.WaitingForOperationReason || len(f.answers("upgrade")) > 0 {
+		if f.poolPaused() || o.Reason != infrav1.WaitingForOperationReason || len(f.answers("upgrade")) > 0 {
 			t.Errorf("annotations %v: %+v", f.machinePool().Annotations, o)
 		}
 	})

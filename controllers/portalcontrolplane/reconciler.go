@@ -23,6 +23,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalcontrolplanes,verbs=get;list;watch;patch;adopt
@@ -126,10 +127,10 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 		return ctrl.Result{}, err
 	}
 	var err error
-	if s.members, err = readMembers(ctx, r.Client, s.Cluster); err != nil {
+	if s.members, err = workers.ReadMembers(ctx, r.Client, s.Cluster); err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.correctMembers(ctx, s.Cluster, s.members); err != nil {
+	if err := r.workers(s).CorrectMembers(ctx, s.Cluster, s.members); err != nil {
 		return ctrl.Result{}, err
 	}
 	var all []outcome.Outcome

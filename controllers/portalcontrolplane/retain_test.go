@@ -22,6 +22,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
+
+	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 )
 
 // TestRetainInAScaleDown deletes a Cluster or its control plane with Retain while nodes wait for their removal: the provider has drained two of
@@ -74,8 +76,8 @@ func TestRetainInAScaleDown(t *testing.T) {
 					if n.Spec.Unschedulable == (test.restored && !byUser) {
 						t.Errorf("node %d: cordoned %t", i, n.Spec.Unschedulable)
 					}
-					if len(annotationsOf(n)) == 0 != (test.restored || i == 2) {
-						t.Errorf("node %d: annotations %v", i, annotationsOf(n))
+					if len(marks(n)) == 0 != (test.restored || i == 2) {
+						t.Errorf("node %d: annotations %v", i, marks(n))
 					}
 				}
 				if got := f.controlPlane().Finalizers; test.policy == infrav1.DeletionPolicyRetain && s.Cluster.DeletionTimestamp.IsZero() && len(got) > 0 {
@@ -97,6 +99,9 @@ func refusing(f *fixture, s *scope) {
 	})}
 }
 
+// marks are the annotations that a plan depends on.
+func marks(n *corev1.Node) map[string]string { return workers.TrimNode(n).Annotations }
+
 // amidScaleDown makes the portal refuse a scale from 4 to 2 workers. It returns the names of the nodes that the provider has drained, of the node
 // that core drains, and of the node that the user has cordoned and the provider has protected from the autoscaler.
 func (f *fixture) amidScaleDown() []string {
@@ -108,18 +113,16 @@ func (f *fixture) amidScaleDown() []string {
 		f.pass()
 		time.Sleep(5 * time.Second)
 	}
-	all, _, err := listNodes(f.Context(), f.nodes.Client)
-	if err != nil {
-		f.Fatal(err)
-	}
-	slices.SortStableFunc(all, func(a, b corev1.Node) int { return len(annotationsOf(&b)) - len(annotationsOf(&a)) })
+	all := f.workers()
+	slices.SortStableFunc(all, func(a, b corev1.Node) int { return len(marks(&b)) - len(marks(&a)) })
 	byCore, byUser := &all[2], &all[3]
-	if timeIn(&all[1], infrav1.DrainedAnnotation).IsZero() || len(annotationsOf(byCore)) > 0 {
+	if !metav1.HasAnnotation(all[1].ObjectMeta, infrav1.DrainedAnnotation) || len(marks(byCore)) > 0 {
 		f.Fatalf("the provider has not drained two nodes: %+v", all)
 	}
 	for _, n := range []*corev1.Node{byCore, byUser} {
 		if n.Spec.Unschedulable = true; n == byUser {
-			disableScaleDown(n)
+			metav1.SetMetaDataAnnotation(&n.ObjectMeta, "cluster-autoscaler.kubernetes.io/scale-down-disabled", "true")
+			metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.ScaleDownDisabledAnnotation, "")
 		}
 		if err := f.nodes.Update(f.Context(), n); err != nil {
 			f.Fatal(err)

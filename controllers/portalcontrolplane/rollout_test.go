@@ -49,7 +49,7 @@ func (f *fixture) machine(name string, change func(*clusterv1.Machine)) {
 	set := metav1.ObjectMeta{Name: "set", UID: "uid-set"}
 	m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(&set, clusterv1.GroupVersion.WithKind("MachineSet"))}
 	m.Spec.ClusterName, m.Spec.Bootstrap.DataSecretName = prod.Name, ptr.To("")
-	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: machineKind, Name: name}
+	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "PortalMachine", Name: name}
 	change(m)
 	if err := f.store.Create(f.Context(), m); err != nil {
 		f.Fatal(err)

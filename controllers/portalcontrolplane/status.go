@@ -15,6 +15,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 )
 
 // patchStatus writes what the pass found, if it changed.
@@ -66,7 +67,7 @@ func (s *scope) updateConditions() {
 	s.reportAvailable()
 	s.reportReady()
 	s.reportTopology()
-	s.ControlPlane.Status.RemovalOrder = s.expectedOrder()
+	s.ControlPlane.Status.RemovalOrder = workers.ExpectedOrder(&s.Pass)
 }
 
 // reportUnreadable reports why nothing is done, not even a deletion.
@@ -200,10 +201,10 @@ func (s *scope) countReplicas() {
 		status.Versions = []clusterv1.StatusVersion{{Version: status.Version, Replicas: ptr.Deref(nodes, 0)}}
 	}
 	status.UpToDateReplicas = count(connected && status.Version == s.ControlPlane.Spec.Version)
-	if s.done(infrav1.ConnectedCondition) && s.desired.known {
+	if s.done(infrav1.ConnectedCondition) && s.plan != nil {
 		unclaimed := s.plan.Free + len(s.plan.Drained) + len(s.plan.DrainingNodes)
 		status.Workers = &infrav1.WorkerCounts{
-			Desired: int32(s.desired.sum),                   //nolint:gosec // a count of workers
+			Desired: int32(s.plan.Desired),                  //nolint:gosec // a count of workers
 			Size:    int32(max(0, s.Record.Size)),           //nolint:gosec // a count of workers
 			Nodes:   int32(len(s.plan.Present)),             //nolint:gosec // a count of workers
 			Claimed: int32(len(s.plan.Present) - unclaimed), //nolint:gosec // a count of workers

@@ -24,11 +24,10 @@ func passed(change ...func(*scope)) *scope {
 	s := &scope{
 		Pass:     pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}, Cluster: &clusterv1.Cluster{}, State: operation.State{Record: operation.Record{Version: "v1.36.3", Size: 3}}},
 		outcomes: map[string]outcome.Outcome{},
-		desired:  desired{known: true, sum: 2, objects: 1},
+		plan:     &claims.Plan{Present: make([]claims.Node, 3), Free: 1, Desired: 2},
 	}
 	s.ControlPlane.Spec.ClusterID, s.ControlPlane.Spec.Version, s.ControlPlane.Spec.Replicas = "k8s-1", "v1.36.3", ptr.To[int32](3)
 	s.ControlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "portal.example", Port: 6443}
-	s.plan = claims.Plan{Present: make([]claims.Node, 3), Free: 1}
 	for _, condition := range []string{
 		infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition, infrav1.ConnectedCondition, infrav1.OperationInProgressCondition,
 		infrav1.VersionUpToDateCondition, infrav1.WorkersReadyCondition,
@@ -209,37 +208,5 @@ func TestCounters(t *testing.T) {
 	}
 	if c := conditions.Get(s.ControlPlane, infrav1.AvailableCondition); c.Status != metav1.ConditionFalse || c.Message != "It is away" {
 		t.Errorf("%+v", c)
-	}
-}
-
-// TestWorkersOutcome checks what WorkersReady reports about Machines and nodes.
-func TestWorkersOutcome(t *testing.T) {
-	tests := map[string]struct {
-		change func(*scope)
-		reason string
-		done   bool
-	}{
-		"one to one":                    {func(s *scope) { s.desired.sum, s.plan.Free = 3, 0 }, "", true},
-		"scaling up":                    {inFlight(operation.Operation{Type: operation.Scale, From: 3, Target: "5"}), infrav1.ScalingUpReason, false},
-		"scaling down":                  {inFlight(operation.Operation{Type: operation.Scale, From: 3, Target: "1"}), infrav1.ScalingDownReason, false},
-		"draining":                      {func(s *scope) { s.plan.Draining = []string{"m1"} }, infrav1.DrainingReason, false},
-		"another operation comes first": {inFlight(operation.Operation{Type: operation.Upgrade, Target: "v1.37.0"}), infrav1.WaitingForOperationReason, false},
-		"nodes are missing":             {func(s *scope) { s.desired.sum = 4 }, infrav1.WaitingForNodesReason, false},
-		"a Machine has no node":         {func(s *scope) { s.plan.Unbound = 1 }, infrav1.WaitingForNodesReason, false},
-		"nodes are missing, too": {
-			func(s *scope) { s.plan.Unbound, s.desired.sum = 1, 4 }, infrav1.WaitingForNodesReason, false,
-		},
-		"a node has no Machine":     {func(*scope) {}, infrav1.NodesUnclaimedReason, false},
-		"a node is not Ready":       {func(s *scope) { s.plan.Free, s.plan.NotReady = 0, []string{"n1"} }, infrav1.NodesNotReadyReason, false},
-		"too many":                  {func(s *scope) { s.plan.Free = 0 }, infrav1.ScalingDownReason, false},
-		"the portal insists on one": {func(s *scope) { s.desired.sum, s.desired.stays, s.plan.Present = 1, 1, s.plan.Present[:1] }, "", true},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			o := passed(test.change).workersOutcome()
-			if o.Reason != test.reason || o.IsDone() != test.done {
-				t.Errorf("%+v, want %s", o, test.reason)
-			}
-		})
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 )
 
 // templateIndex finds the MachineDeployments and MachineSets whose workers use a PortalMachineTemplate.
@@ -28,7 +30,7 @@ func indexTemplate(obj client.Object) []string {
 	case *clusterv1.MachineSet:
 		ref = obj.Spec.Template.Spec.InfrastructureRef
 	}
-	if ref.Kind != templateKind {
+	if ref.Kind != workers.TemplateKind {
 		return nil
 	}
 	return []string{ref.Name}

@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+
+	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 )
 
 // TestTemplateChanged checks that the status of a template, which is written whenever a cluster becomes ready, wakes no control plane.
@@ -69,8 +71,8 @@ func TestFromTemplate(t *testing.T) {
 	}
 	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(newScheme(t)).
 		WithIndex(&clusterv1.MachineDeployment{}, templateIndex, indexTemplate).WithIndex(&clusterv1.MachineSet{}, templateIndex, indexTemplate).
-		WithObjects(cluster("a"), cluster("b"), cluster("c"), cluster("d"), deployment("a", "small", templateKind), deployment("b", "large", templateKind),
-			deployment("c", "small", "OtherTemplate"), set("d", "small", templateKind)).Build()}
+		WithObjects(cluster("a"), cluster("b"), cluster("c"), cluster("d"), deployment("a", "small", workers.TemplateKind), deployment("b", "large", workers.TemplateKind),
+			deployment("c", "small", "OtherTemplate"), set("d", "small", workers.TemplateKind)).Build()}
 	for template, want := range map[string][]string{"small": {"a-cp", "d-cp"}, "large": {"b-cp"}, "unused": nil} {
 		var got []string
 		for _, request := range r.fromTemplate(t.Context(), &infrav1.PortalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: template}}) {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -18,6 +17,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
+
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 )
 
 // withTopology is a Cluster whose topology has so many MachineDeployments, named a, b, c… A negative number means nil replicas.
@@ -40,81 +43,16 @@ func deploymentOf(topologyName string) clusterv1.MachineDeployment {
 	}}
 }
 
-func TestTopologyOf(t *testing.T) {
-	alone := clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "a"}} // not of the topology, although its name is
-	tests := map[string]struct {
-		cluster     *clusterv1.Cluster
-		deployments []clusterv1.MachineDeployment
-		want        awaited
-	}{
-		"no topology":                 {&clusterv1.Cluster{}, []clusterv1.MachineDeployment{alone}, awaited{}},
-		"none is there":               {withTopology(2, 3), []clusterv1.MachineDeployment{alone}, awaited{names: []string{"a", "b"}, replicas: 5}},
-		"one is there":                {withTopology(2, 3), []clusterv1.MachineDeployment{deploymentOf("a")}, awaited{names: []string{"b"}, replicas: 3}},
-		"all are there, and one more": {withTopology(2, 3), []clusterv1.MachineDeployment{deploymentOf("b"), deploymentOf("a"), deploymentOf("c")}, awaited{}},
-		"no replicas are one":         {withTopology(-1, 0), nil, awaited{names: []string{"a", "b"}, replicas: 1}},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			made, got := topologyOf(test.cluster, test.deployments, nil)
-			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(awaited{})); diff != "" {
-				t.Error(diff)
-			}
-			if wanted := len(test.cluster.Spec.Topology.Workers.MachineDeployments); len(made)+len(got.names) != wanted {
-				t.Errorf("%d made and %d awaited, of %d", len(made), len(got.names), wanted)
-			}
-		})
-	}
-}
-
-// TestKeptFor: existing workers are kept for MachineDeployments that do not exist yet, and none are added for them.
-func TestKeptFor(t *testing.T) {
-	tests := map[string]struct{ awaited, sum, size, want int }{
-		"nothing is awaited":                 {0, 2, 5, 0},
-		"all are there":                      {3, 2, 5, 3},
-		"more are there than anybody wants":  {3, 2, 9, 3},
-		"some are there":                     {3, 2, 4, 2},
-		"the cluster is yet to grow":         {3, 5, 4, 0},
-		"the size is not known":              {3, 2, -1, 0},
-		"the first of two has just appeared": {3, 0, 3, 3},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			if got := (awaited{replicas: test.awaited}).keptFor(test.sum, test.size); got != test.want {
-				t.Errorf("%d, want %d", got, test.want)
-			}
-		})
-	}
-}
-
-func TestFirstSize(t *testing.T) {
-	tests := map[string]struct {
-		d    desired
-		want int
-	}{
-		"the MachineDeployments are there":              {desired{sum: 3}, 3},
-		"one is awaited":                                {desired{sum: 3, awaited: awaited{replicas: 2}}, 5},
-		"none wanted, the portal insists on one":        {desired{sum: 1, stays: 1}, 1},
-		"the portal insists on one, and that will come": {desired{sum: 1, stays: 1, awaited: awaited{replicas: 2}}, 2},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			if got := test.d.firstSize(); got != test.want {
-				t.Errorf("%d, want %d", got, test.want)
-			}
-		})
-	}
-}
-
 func TestAwaitTopology(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	after := func(age time.Duration, missing string, templates []string, workers *infrav1.WorkerParameters) outcome.Outcome {
+	after := func(age time.Duration, missing string, templates []string, own *infrav1.WorkerParameters) outcome.Outcome {
 		s := &scope{Pass: pass.Pass{ControlPlane: &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-age))}}}}
-		s.ControlPlane.Spec.Workers = workers
-		s.desired.templates = templates
+		s.ControlPlane.Spec.Workers = own
+		desired := workers.Desired{Templates: templates}
 		if missing != "" {
-			s.desired.awaited = awaited{names: strings.Split(missing, ","), replicas: 1}
+			desired.Awaited = workers.Awaited{Names: strings.Split(missing, ","), Replicas: 1}
 		}
-		return s.awaitTopology(now)
+		return s.awaitTopology(desired, now)
 	}
 	own := &infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
 	if o := after(time.Second, "", nil, nil); !o.IsDone() {
@@ -165,6 +103,15 @@ func TestEnoughConcurrency(t *testing.T) {
 	}
 }
 
+// TestEnoughConcurrencyForPools checks that a topology with only a pool also needs more than core's default.
+func TestEnoughConcurrencyForPools(t *testing.T) {
+	cluster := withTopology()
+	cluster.Spec.Topology.Workers.MachinePools = []clusterv1.MachinePoolTopology{{Name: "pool"}}
+	if enoughConcurrency(cluster).IsDone() {
+		t.Error("core would not begin with the pool")
+	}
+}
+
 // TestReportTopology reports on a Cluster with two MachineDeployments, for every way in which its upgrade may get stuck.
 func TestReportTopology(t *testing.T) {
 	tests := map[string]struct {
@@ -183,12 +130,9 @@ func TestReportTopology(t *testing.T) {
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			s := scopeWithTopology()
+			s := scopeWithTopology(t, test.deployments)
 			s.Cluster.Spec.Topology.Version, s.ControlPlane.Spec.Version = test.wanted, test.version
-			for i := range s.desired.topologyDeployments {
-				s.desired.topologyDeployments[i].Spec.Template.Spec.Version = test.deployments
-			}
-			s.nodes[0].Status.NodeInfo.KubeletVersion = test.kubelet
+			s.nodes.Workers[0].Status.NodeInfo.KubeletVersion = test.kubelet
 			s.reportTopology()
 			c := conditions.Get(s.ControlPlane, infrav1.TopologyUpgradableCondition)
 			if c == nil || c.Reason != test.reason || !strings.Contains(c.Message, test.says) {
@@ -202,7 +146,7 @@ func TestReportTopology(t *testing.T) {
 			}
 			before := c.DeepCopy()
 			s.outcomes[infrav1.WorkersReadyCondition] = outcome.BlockedBy(infrav1.WaitingForDependencyReason, "")
-			s.nodes, s.desired = nil, desired{}
+			s.nodes, s.members = workers.Nodes{}, workers.Members{}
 			s.reportTopology()
 			if after := conditions.Get(s.ControlPlane, infrav1.TopologyUpgradableCondition); *after != *before {
 				t.Errorf("%+v while the connection is down", after)
@@ -213,7 +157,7 @@ func TestReportTopology(t *testing.T) {
 
 // TestTopologyIsOptional: only Clusters with a topology have the condition, and it is removed with the topology.
 func TestTopologyIsOptional(t *testing.T) {
-	s := scopeWithTopology()
+	s := scopeWithTopology(t, "")
 	s.Cluster.Annotations = nil
 	s.reportTopology()
 	c := conditions.Get(s.ControlPlane, infrav1.TopologyUpgradableCondition)
@@ -227,23 +171,34 @@ func TestTopologyIsOptional(t *testing.T) {
 	}
 }
 
-func scopeWithTopology() *scope {
-	s := &scope{Pass: pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}, Cluster: withTopology(1, 1)}, nodes: make([]corev1.Node, 1), outcomes: map[string]outcome.Outcome{}}
+// scopeWithTopology is a pass over a Cluster with two MachineDeployments of that version.
+func scopeWithTopology(t *testing.T, version string) *scope {
+	t.Helper()
+	s := &scope{Pass: pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}, Cluster: withTopology(1, 1)}, outcomes: map[string]outcome.Outcome{}}
+	s.nodes.Workers = make([]corev1.Node, 1)
 	s.Cluster.Annotations = map[string]string{clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation: "100"}
-	s.desired.topologyDeployments = []clusterv1.MachineDeployment{deploymentOf("a"), deploymentOf("b")}
+	store := fake.NewClientBuilder().WithScheme(newScheme(t))
+	for _, name := range []string{"a", "b"} {
+		md := deploymentOf(name)
+		md.Labels[clusterv1.ClusterNameLabel], md.Spec.Template.Spec.Version = s.Cluster.Name, version
+		store = store.WithObjects(&md)
+	}
+	var err error
+	if s.members, err = workers.ReadMembers(t.Context(), store.Build(), s.Cluster); err != nil {
+		t.Fatal(err)
+	}
 	s.outcomes[infrav1.WorkersReadyCondition] = outcome.Outcome{}
 	return s
 }
 
 // TestReportTopologyKeepsWhatWasTold: a pass that ended before it read the MachineDeployments does not change the condition.
 func TestReportTopologyKeepsWhatWasTold(t *testing.T) {
-	s := scopeWithTopology()
+	s := scopeWithTopology(t, "v1.34.9")
 	s.Cluster.Spec.Topology.Version, s.ControlPlane.Spec.Version = "v1.36.3", "v1.35.6"
-	s.desired.topologyDeployments[0].Spec.Template.Spec.Version, s.desired.topologyDeployments[1].Spec.Template.Spec.Version = "v1.34.9", "v1.34.9"
 	s.reportTopology()
 	told := conditions.Get(s.ControlPlane, infrav1.TopologyUpgradableCondition).Message
 	for _, o := range []*outcome.Outcome{nil, {Kind: outcome.Failed}, {Kind: outcome.Blocked}, {Kind: outcome.Retry}} {
-		s.desired.topologyDeployments, s.outcomes = nil, map[string]outcome.Outcome{}
+		s.members, s.outcomes = workers.Members{}, map[string]outcome.Outcome{}
 		if o != nil {
 			s.outcomes[infrav1.WorkersReadyCondition] = *o
 		}

@@ -39,10 +39,7 @@ func (f *fixture) passes(span, every time.Duration) (s *scope) {
 // cordoned returns the worker Nodes that accept no Pods, and how many workers there are.
 func (f *fixture) cordoned() (names []string, workers int) {
 	f.Helper()
-	all, _, err := listNodes(f.Context(), f.nodes.Client)
-	if err != nil {
-		f.Fatal(err)
-	}
+	all := f.workers()
 	for _, n := range all {
 		if n.Spec.Unschedulable {
 			names = append(names, n.Name)
@@ -204,10 +201,7 @@ func (f *fixture) refuseEvictions(refusal error, pods ...string) (node string) {
 		return refusal
 	}})
 	f.restart()
-	all, _, err := listNodes(f.Context(), workload)
-	if err != nil {
-		f.Fatal(err)
-	}
+	all := f.workers()
 	slices.Reverse(all)
 	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}
 	for i, name := range pods {

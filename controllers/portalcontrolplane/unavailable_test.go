@@ -79,8 +79,8 @@ func TestScaleThatWasUnavailable(t *testing.T) {
 				if got := strings.Join(asked, " "); got != test.want {
 					t.Errorf("asked for %s, want %s", strings.Join(portal.seen, " "), test.want)
 				}
-				if s := f.pass(); s.Record.Size != int(test.now) || s.Record.SizeUncertain || len(s.nodes) != int(test.now) {
-					t.Errorf("%d nodes, %+v", len(s.nodes), s.Record)
+				if s := f.pass(); s.Record.Size != int(test.now) || s.Record.SizeUncertain || len(s.nodes.Workers) != int(test.now) {
+					t.Errorf("%d nodes, %+v", len(s.nodes.Workers), s.Record)
 				}
 			})
 		})

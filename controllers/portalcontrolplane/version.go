@@ -15,14 +15,16 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 	if !s.done(infrav1.ConnectedCondition) {
 		return s.blockedByConnection()
 	}
-	o, starts := r.Lifecycle.Upgrade(ctx, &s.Pass, s.running(), s.members.machines, func(ctx context.Context) outcome.Outcome {
-		return r.pausePool(ctx, s, s.ControlPlane.Spec.Version)
+	pauses := false
+	o, starts := r.Lifecycle.Upgrade(ctx, &s.Pass, s.running(), s.members.Machines, func(ctx context.Context) (o outcome.Outcome) {
+		pauses, o = r.workers(s).PausePool(ctx, &s.Pass, s.members, s.nodes, s.ControlPlane.Spec.Version)
+		return o
 	})
-	s.keepsPause = s.keepsPause || starts
+	s.keepsPause = pauses || starts
 	return o
 }
 
 // running is what shows which version the portal cluster runs.
 func (s *scope) running() lifecycle.Running {
-	return lifecycle.Running{Record: &s.Record, Server: s.serverVersion, Nodes: s.nodes}
+	return lifecycle.Running{Record: &s.Record, Server: s.serverVersion, Nodes: s.nodes.Workers}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package portalmachinepool reconciles PortalMachinePools: it reports their status, and removes their finalizer when their nodes are
-// gone. Package claims decides which nodes belong to the pool, and package portalcontrolplane writes them down, for all Machines and the
+// gone. Package claims decides which nodes belong to the pool, and package workers writes them down, for all Machines and the
 // pool of a Cluster together. This package never calls the portal. It writes status and the finalizer only.
 //
 // A Cluster has one pool at most. The portal makes all workers alike, and no mark on a node could show which of two pools it belongs to.
@@ -39,7 +39,7 @@
 //   - A new Node has the name of one that was removed. Core looks for retired Nodes by name. It keeps the name of a removed Node if no
 //     other node of the list exists, and while core itself is not running. So an ID under such a name is listed first, even if a Machine has
 //     the node, and the Node gets the ID once core has copied the list. If the portal sets providerIDs itself, the new Node has an ID that the
-//     list cannot name in time. So package portalcontrolplane has core pause the MachinePool during an upgrade, and removes nodeRefs to
+//     list cannot name in time. So package workers has core pause the MachinePool during an upgrade, and removes nodeRefs to
 //     Nodes that are gone. If the portal replaces a node on its own, under the same name and faster than core notices, core may still
 //     delete the new Node object.
 //   - The PortalMachinePool is deleted by hand while its MachinePool stays. Nothing changes until the MachinePool is deleted too.

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// TestScaleDownAnnotation checks that disableScaleDown never touches a value of the user, and that enableScaleDown removes only
+// what it has set.
+func TestScaleDownAnnotation(t *testing.T) {
+	const users, ours = scaleDownDisabled, infrav1.ScaleDownDisabledAnnotation
+	type notes map[string]string
+	tests := map[string]struct {
+		before            notes
+		byUser            bool
+		disabled, enabled notes // after disableScaleDown, and after enableScaleDown of the original. nil means that a plan never does that
+	}{
+		"nothing":                       {notes{}, false, notes{users: "true", ours: ""}, notes{}},
+		"disabled":                      {notes{users: "true", ours: ""}, false, notes{users: "true", ours: ""}, notes{}},
+		"the user's true":               {notes{users: "true"}, true, notes{users: "true"}, notes{users: "true"}},
+		"the user's false":              {notes{users: "false"}, true, notes{users: "false"}, notes{users: "false"}},
+		"the user's empty value":        {notes{users: ""}, true, notes{users: ""}, notes{users: ""}},
+		"the user has changed it since": {notes{users: "false", ours: ""}, false, nil, notes{users: "false"}},
+		"the user has removed it since": {notes{ours: ""}, false, notes{users: "true", ours: ""}, notes{}},
+		"other annotations stay":        {notes{"a": "b"}, false, notes{"a": "b", users: "true", ours: ""}, notes{"a": "b"}},
+		"others stay, disabled":         {notes{"a": "b", users: "true", ours: ""}, false, notes{"a": "b", users: "true", ours: ""}, notes{"a": "b"}},
+		"the user has removed our mark": {notes{users: "true", "a": "b"}, true, notes{users: "true", "a": "b"}, notes{users: "true", "a": "b"}},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			one, other := nodeWith(), nodeWith()
+			one.Annotations, other.Annotations = maps.Clone(test.before), maps.Clone(test.before)
+			if got := setByUser(one); got != test.byUser {
+				t.Errorf("set by the user: %t", got)
+			}
+			disableScaleDown(one)
+			if diff := cmp.Diff(test.disabled, notes(one.Annotations)); diff != "" && test.disabled != nil {
+				t.Errorf("disabled: %s", diff)
+			}
+			enableScaleDown(other)
+			if diff := cmp.Diff(test.enabled, notes(other.Annotations)); diff != "" {
+				t.Errorf("enabled: %s", diff)
+			}
+		})
+	}
+}
+
+// TestMayLose checks of which MachineDeployments the cluster autoscaler may remove a worker now. It keeps their minimum.
+func TestMayLose(t *testing.T) {
+	for title, test := range map[string]struct {
+		least    string
+		replicas *int32
+		want     bool
+	}{
+		"above its minimum":         {"1", ptr.To[int32](2), true},
+		"at its minimum":            {"2", ptr.To[int32](2), false},
+		"below it":                  {"2", ptr.To[int32](1), false},
+		"at zero":                   {"0", ptr.To[int32](0), false},
+		"without a number yet":      {"1", nil, false},
+		"a minimum that is unclear": {"one", ptr.To[int32](1), true},
+	} {
+		md := &clusterv1.MachineDeployment{}
+		md.Annotations = map[string]string{clusterv1.AutoscalerMinSizeAnnotation: test.least, clusterv1.AutoscalerMaxSizeAnnotation: "5"}
+		md.Spec.Replicas = test.replicas
+		if got := mayLose(md); got != test.want {
+			t.Errorf("%s: %t", title, got)
+		}
+		delete(md.Annotations, clusterv1.AutoscalerMaxSizeAnnotation)
+		if mayLose(md) {
+			t.Errorf("%s, and not autoscaled", title)
+		}
+	}
+}
+
+// TestAutoscaled checks which MachineDeployments the cluster autoscaler may scale.
+func TestAutoscaled(t *testing.T) {
+	least, most := clusterv1.AutoscalerMinSizeAnnotation, clusterv1.AutoscalerMaxSizeAnnotation
+	for title, test := range map[string]struct {
+		annotations map[string]string
+		want        bool
+	}{
+		"none":    {nil, false},
+		"both":    {map[string]string{least: "0", most: "5"}, true},
+		"minimum": {map[string]string{least: "0"}, false},
+		"maximum": {map[string]string{most: "5"}, false},
+	} {
+		if got := autoscaled(&clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Annotations: test.annotations}}); got != test.want {
+			t.Errorf("%s: %t", title, got)
+		}
+	}
+}
+
+// TestCapacityOfEachTemplate: the cluster autoscaler learns the capacity of each MachineDeployment that has its template, although
+// the template of another one is missing.
+func TestCapacityOfEachTemplate(t *testing.T) {
+	names, template := []string{"a-missing", "b", "c-missing", "d"}, &infrav1.PortalMachineTemplate{}
+	store := fake.NewClientBuilder().WithScheme(newScheme(t)).WithStatusSubresource(template).Build()
+	for _, name := range []string{"b", "d"} {
+		if err := store.Create(t.Context(), &infrav1.PortalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := passed(func(s *scene) {
+		n := nodeWith()
+		n.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		s.Cluster.Namespace, s.nodes.Workers, s.desired.Templates = prod.Namespace, []corev1.Node{*n}, names
+	})
+	if err := (Keeper{Client: store}).recordCapacity(t.Context(), s.Cluster, &s.decision); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"b", "d"} {
+		if err := store.Get(t.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: name}, template); err != nil {
+			t.Fatal(err)
+		}
+		if template.Status.Capacity.Cpu().Value() != 4 {
+			t.Errorf("template %s: %+v", name, template.Status)
+		}
+	}
+}
+
+// pods is a workload cluster that hands out its Pods one at a time, and counts how often the first is asked for.
+type pods struct {
+	client.Client
+	all   []corev1.Pod
+	err   error
+	looks int
+}
+
+func newPods(t *testing.T) *pods {
+	t.Helper()
+	p := &pods{}
+	p.Client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(newScheme(t)).Build(), interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			options, pods := (&client.ListOptions{}).ApplyOptions(opts), list.(*metav1.PartialObjectMetadataList)
+			from, _ := strconv.Atoi(options.Continue)
+			if from == 0 {
+				p.looks++
+			}
+			if p.err != nil {
+				return p.err
+			}
+			to := min(from+1, len(p.all))
+			pods.Items, pods.Continue = nil, ""
+			for _, pod := range p.all[from:to] {
+				pods.Items = append(pods.Items, metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta})
+			}
+			if to < len(p.all) {
+				pods.Continue = strconv.Itoa(to)
+			}
+			return nil
+		},
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+			for _, pod := range p.all {
+				if pod.Name == key.Name && pod.Annotations != nil {
+					pod.DeepCopyInto(obj.(*corev1.Pod))
+					return nil
+				}
+			}
+			return fmt.Errorf("Pod %s is read, which may be evicted", key.Name)
+		},
+	})
+	return p
+}
+
+// run puts a Pod on each of the Nodes. An exclamation mark means that the user forbids its eviction.
+func (p *pods) run(nodes ...string) {
+	p.all = nil
+	for i, node := range nodes {
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("p%d", i)}, Spec: corev1.PodSpec{NodeName: node}}
+		if last := len(node) - 1; node[last] == '!' {
+			pod.Spec.NodeName = node[:last]
+			pod.Annotations = map[string]string{"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+		}
+		p.all = append(p.all, pod)
+	}
+}
+
+// TestPinnedNodes checks that the Pods of an autoscaled cluster are read again after pinsAge, and not before, for each cluster.
+func TestPinnedNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		workload, known, desired := newPods(t), &Memory{}, Desired{autoscaled: true, mayLose: true}
+		look := func(moment string, looks int, want map[string]bool) {
+			t.Helper()
+			got, err := known.pinnedNodes(t.Context(), workload, desired)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" || workload.looks != looks {
+				t.Errorf("%s: %d looks, want %d; %s", moment, workload.looks, looks, diff)
+			}
+		}
+		workload.run("n1", "n1!", "n2", "n3!")
+		look("first", 1, map[string]bool{"n1": true, "n3": true})
+		workload.run("n1", "n2!")
+		time.Sleep(pinsAge - time.Second)
+		look("soon", 1, map[string]bool{"n1": true, "n3": true})
+		time.Sleep(time.Second)
+		look("later", 2, map[string]bool{"n2": true})
+		workload.run("n1", "n2")
+		time.Sleep(pinsAge)
+		look("none left", 3, map[string]bool{})
+		look("that there are none is known", 3, map[string]bool{})
+		first := known
+		known = &Memory{}
+		look("another cluster", 4, map[string]bool{})
+		known = first
+		desired.autoscaled = false
+		look("not autoscaled any more", 4, nil)
+		workload.run("n1!")
+		desired.autoscaled = true
+		look("autoscaled again", 5, map[string]bool{"n1": true})
+		workload.err = errors.New("no quorum")
+		time.Sleep(pinsAge)
+		for range 2 {
+			if got, err := known.pinnedNodes(t.Context(), workload, desired); err == nil {
+				t.Errorf("a failed read: %v", got)
+			}
+		}
+		workload.err = nil
+		look("after it", 8, map[string]bool{"n1": true})
+		desired.mayLose = false
+		workload.run("n2!")
+		time.Sleep(time.Hour)
+		look("the autoscaler can remove no node", 8, map[string]bool{"n1": true})
+		desired.mayLose = true
+		look("it can again", 9, map[string]bool{"n2": true})
+	})
+}

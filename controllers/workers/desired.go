@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachinepool"
+)
+
+// Desired is how many workers the members of a Cluster ask for. DesiredBy makes it.
+type Desired struct {
+	// known is false if an object does not have its number yet. An unset number is not zero.
+	known bool
+	// sum of the replicas of MachineDeployments, of standalone MachineSets and Machines, and of the pool. Objects that are being
+	// deleted do not count, unless the garbage collector may have deleted them.
+	sum int
+	// stays is the part of sum that no object asks for, because the portal refuses fewer workers.
+	stays int
+	// objects is the number of objects that ask for workers, including those that are being deleted.
+	objects int
+	// collected are the objects that the garbage collector may have deleted. They count until they are gone.
+	collected []string
+	// Templates that the workers are created from, sorted.
+	Templates []string
+	// Youngest of the objects that count.
+	Youngest time.Time
+	// autoscaled is true if the cluster autoscaler may scale one of the MachineDeployments, or the pool. mayLose is true if it may
+	// remove a worker of a MachineDeployment now. It removes none of a pool.
+	autoscaled, mayLose bool
+	// Awaited are in the sum as far as their workers exist already.
+	Awaited Awaited
+}
+
+// add counts an object. If it is stale and being deleted, the garbage collector may have deleted it.
+func (d *Desired) add(meta metav1.ObjectMeta, stale bool, replicas *int32, template string) {
+	d.objects++
+	if !meta.DeletionTimestamp.IsZero() {
+		if !stale {
+			return
+		}
+		d.collected = append(d.collected, meta.Name)
+	}
+	if replicas == nil {
+		d.known = false
+	}
+	d.sum += int(ptr.Deref(replicas, 0))
+	if meta.CreationTimestamp.After(d.Youngest) {
+		d.Youngest = meta.CreationTimestamp.Time
+	}
+	if template != "" && !slices.Contains(d.Templates, template) {
+		d.Templates = append(d.Templates, template)
+		slices.Sort(d.Templates)
+	}
+}
+
+// DesiredBy adds up the replicas of the members. The record tells how many workers stay although no object asks for them.
+func DesiredBy(cluster *clusterv1.Cluster, from Members, record operation.Record) Desired {
+	d := Desired{known: true}
+	for _, md := range from.deployments {
+		if ref := md.Spec.Template.Spec.InfrastructureRef; ref.Kind == TemplateKind {
+			d.add(md.ObjectMeta, ownerref.Stale(&md, cluster), md.Spec.Replicas, ref.Name)
+			d.autoscaled, d.mayLose = d.autoscaled || autoscaled(&md), d.mayLose || mayLose(&md)
+		}
+	}
+	for _, ms := range from.sets {
+		if ref := ms.Spec.Template.Spec.InfrastructureRef; ref.Kind == TemplateKind && metav1.GetControllerOf(&ms) == nil {
+			d.add(ms.ObjectMeta, ownerref.Stale(&ms, cluster), ms.Spec.Replicas, ref.Name)
+		}
+	}
+	for _, m := range from.Machines {
+		if metav1.GetControllerOf(&m) == nil {
+			d.add(m.ObjectMeta, ownerref.Stale(&m, cluster), ptr.To[int32](1), "")
+		}
+	}
+	if p := from.pool; p != nil {
+		mp := &p.machinePool
+		d.add(mp.ObjectMeta, portalmachinepool.Stale(mp, p.infra, cluster), mp.Spec.Replicas, "")
+		d.autoscaled = d.autoscaled || autoscaled(mp)
+	}
+	_, d.Awaited = TopologyOf(cluster, from)
+	d.sum += d.kept(record.Size)
+	if d.sum == 0 {
+		d.stays = record.MinWorkers
+	}
+	d.sum += d.stays
+	return d
+}
+
+// kept is how many workers stay beyond the sum. If the garbage collector deletes several objects, the first one that is gone must
+// not take its workers along. Workers that the portal cluster was created with are not removed before the MachineDeployments exist that
+// they were created for. More workers are requested only when a MachineDeployment asks for them.
+func (d *Desired) kept(size int) int {
+	beyond := max(0, size-d.sum)
+	if len(d.collected) > 0 {
+		return beyond
+	}
+	return min(d.Awaited.Replicas, beyond)
+}
+
+// FirstSize is the number of workers that the portal cluster is created with.
+func (d *Desired) FirstSize() int { return max(d.sum, d.sum-d.stays+d.Awaited.Replicas) }
+
+// Parameters returns what the workers are created from: the parameters on which the templates of the MachineDeployments
+// agree, or spec.workers if no template exists yet.
+func (k Keeper) Parameters(ctx context.Context, p *pass.Pass, members Members, d Desired) (infrav1.WorkerParameters, outcome.Outcome) {
+	none := infrav1.WorkerParameters{}
+	if !d.known {
+		return none, outcome.WaitFor(0, infrav1.WaitingForObjectReason, "a MachineDeployment of the Cluster has no spec.replicas yet. Set it")
+	}
+	pool := members.pool
+	if len(d.Templates) == 0 && pool == nil {
+		if own := p.ControlPlane.Spec.Workers; own != nil {
+			return *own, outcome.Outcome{}
+		}
+		return none, outcome.WaitFor(0, infrav1.WaitingForObjectReason,
+			"the Cluster has no worker template yet. Create a MachineDeployment with a PortalMachineTemplate, or a MachinePool, for Cluster %s, or set spec.workers", p.Cluster.Name)
+	}
+	byParameters := map[infrav1.WorkerParameters][]string{}
+	switch {
+	case pool != nil && pool.infra == nil:
+		return none, outcome.WaitFor(0, infrav1.WaitingForObjectReason, "the PortalMachinePool that MachinePool %s names does not exist. Create it", pool.machinePool.Name)
+	case pool != nil:
+		byParameters[pool.infra.Spec.WorkerParameters] = []string{"PortalMachinePool " + pool.infra.Name}
+	}
+	for _, name := range d.Templates {
+		template := &infrav1.PortalMachineTemplate{}
+		err := k.Client.Get(ctx, client.ObjectKey{Namespace: p.Cluster.Namespace, Name: name}, template)
+		if apierrors.IsNotFound(err) {
+			return none, outcome.WaitFor(0, infrav1.WaitingForObjectReason, "PortalMachineTemplate %s, which a MachineDeployment names, does not exist. Create it", name)
+		}
+		if err != nil {
+			return none, outcome.Fail(err)
+		}
+		byParameters[template.Spec.Template.Spec] = append(byParameters[template.Spec.Template.Spec], name)
+	}
+	return agreed(byParameters)
+}
+
+// agreed returns the parameters that all templates share. The portal makes all workers of a cluster alike.
+func agreed(byParameters map[infrav1.WorkerParameters][]string) (infrav1.WorkerParameters, outcome.Outcome) {
+	var all []string
+	var one infrav1.WorkerParameters
+	for parameters, templates := range byParameters {
+		one = parameters
+		all = append(all, fmt.Sprintf("%s: offering %s, SSH key pair %s", strings.Join(templates, ", "), parameters.ServiceOfferingID, parameters.SSHKeyPair))
+	}
+	if len(all) == 1 {
+		return one, outcome.Outcome{}
+	}
+	slices.Sort(all)
+	return one, outcome.StallFor(0, infrav1.TemplateNotHonoredReason,
+		"the PortalMachineTemplates of the MachineDeployments, or the pool, differ (%s). Make them equal: the portal makes all workers of a cluster alike",
+		strings.Join(all, "; "))
+}
+
+// Awaited are the MachineDeployments and MachinePools of a Cluster's topology that do not exist yet.
+type Awaited struct {
+	Names    []string
+	Replicas int // their sum
+}
+
+// TopologyOf returns the MachineDeployments that the Cluster's topology, if it has one, has created, and those that it has not
+// created yet. MachinePools are awaited too.
+func TopologyOf(cluster *clusterv1.Cluster, from Members) (made []clusterv1.MachineDeployment, a Awaited) {
+	for _, wanted := range cluster.Spec.Topology.Workers.MachineDeployments {
+		i := slices.IndexFunc(from.deployments, func(md clusterv1.MachineDeployment) bool {
+			return md.Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel] == wanted.Name
+		})
+		if i >= 0 {
+			made = append(made, from.deployments[i])
+			continue
+		}
+		a.await(wanted.Name, wanted.Replicas)
+	}
+	for _, wanted := range cluster.Spec.Topology.Workers.MachinePools {
+		if !slices.ContainsFunc(from.pools, func(mp clusterv1.MachinePool) bool {
+			return mp.Labels[clusterv1.ClusterTopologyMachinePoolNameLabel] == wanted.Name
+		}) {
+			a.await(wanted.Name, wanted.Replicas)
+		}
+	}
+	return made, a
+}
+
+func (a *Awaited) await(name string, replicas *int32) {
+	a.Names = append(a.Names, name)
+	a.Replicas += int(ptr.Deref(replicas, 1)) // core's default
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workers
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
+)
+
+// outcome compares Machines with worker nodes, and reports what is being done. drains is what the provider's own drains wait for, by Node.
+func (d *decision) outcome(p *pass.Pass, drains map[string]string) outcome.Outcome {
+	switch {
+	case p.Op().Lost() && p.Op().Type == operation.Scale:
+		return outcome.WaitFor(p.Op().ResendIn(), infrav1.AnswerLostReason, "the portal's answer to the %s was lost. %d worker nodes exist", p.Op(), len(d.plan.Present))
+	case p.Op().Is(operation.Scale):
+		reason := infrav1.ScalingUpReason
+		if operationOn(p.Op()) == claims.RemovingNodes {
+			reason = infrav1.ScalingDownReason
+		}
+		return outcome.WaitFor(0, reason, "waiting for the portal to finish the %s (job %s)", p.Op(), p.Op().JobID)
+	case len(d.plan.Draining) > 0:
+		return outcome.WaitFor(0, infrav1.DrainingReason, "draining %d Machines before the portal removes workers: %s. If this takes long, look "+
+			"at their Deleting condition", len(d.plan.Draining), outcome.Names(d.plan.Draining))
+	case len(d.plan.DrainingNodes) > 0:
+		return outcome.WaitFor(0, infrav1.DrainingReason, "draining %d worker nodes without a Machine before the portal removes workers: %s",
+			len(d.plan.DrainingNodes), drainProgress(d.plan, drains))
+	case p.Op() != nil && (len(d.plan.Present) != d.plan.Desired || d.plan.Unbound > 0):
+		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "waiting for the portal to finish the %s before workers are reconciled", p.Op())
+	}
+	return d.countOutcome(p)
+}
+
+// drainProgress describes how far the provider's own drains are.
+func drainProgress(plan claims.Plan, drains map[string]string) string {
+	var all []string
+	for _, name := range slices.Sorted(slices.Values(plan.DrainingNodes)) {
+		if waits := drains[name]; waits != "" {
+			name += " (" + waits + ")"
+		}
+		all = append(all, name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// countOutcome compares the numbers of Machines and nodes.
+func (d *decision) countOutcome(p *pass.Pass) outcome.Outcome {
+	workers := len(d.plan.Present)
+	switch {
+	case len(d.plan.Mismatched) > 0:
+		return outcome.StallFor(0, infrav1.TemplateNotHonoredReason, "Machines %s ask for other workers than the portal cluster has (offering %s, "+
+			"SSH key pair %s), and the portal cannot change that. Revert the template of their MachineDeployment, whose roll-out waits until then",
+			outcome.Names(d.plan.Mismatched), p.Record.Workers.ServiceOfferingID, p.Record.Workers.SSHKeyPair)
+	case d.members.pool.mismatched(p.Record.Workers):
+		return outcome.StallFor(0, infrav1.TemplateNotHonoredReason, "PortalMachinePool %s asks for other workers than the portal cluster has (offering %s, "+
+			"SSH key pair %s), and the portal cannot change that. Delete its MachinePool, and create it again with these", d.members.pool.infra.Name,
+			p.Record.Workers.ServiceOfferingID, p.Record.Workers.SSHKeyPair)
+	case len(d.desired.collected) > 0:
+		return outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "the garbage collector may have deleted these objects, because their owner was an "+
+			"earlier Cluster %s: %s. Their replicas count until they are gone. Then create them again", p.Cluster.Name, outcome.Names(d.desired.collected))
+	case d.desired.objects == 0:
+		return outcome.WaitFor(0, infrav1.WaitingForObjectReason, "no MachineDeployment or MachinePool asks for workers, so %d worker nodes stay. To use "+
+			"them, create a MachineDeployment. To have none, create one with 0 replicas", d.plan.Desired)
+	case workers < d.plan.Desired:
+		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d of %d worker nodes exist. Waiting for the others to join", workers, d.plan.Desired)
+	case d.plan.Unbound+d.plan.Missing > 0:
+		return d.unboundOutcome()
+	case d.plan.Free > 0:
+		return d.freeOutcome(p, workers)
+	case len(d.plan.NotReady) > 0 && p.Op() == nil:
+		return outcome.WaitFor(0, infrav1.NodesNotReadyReason, "worker nodes %s are not Ready, and the portal does not repair nodes. Look at them "+
+			"at the portal, or ask its support", outcome.Names(d.plan.NotReady))
+	case len(d.plan.Drained) > 0:
+		return outcome.WaitFor(0, infrav1.ScalingDownReason, "worker nodes %s are drained and wait until the portal accepts fewer workers", outcome.Names(d.plan.Drained))
+	case workers > d.plan.Desired:
+		return outcome.WaitFor(0, infrav1.ScalingDownReason, "%d worker nodes exist, but %d are wanted. Waiting for core to delete Machines", workers, d.plan.Desired)
+	case d.desired.autoscaled && claims.Order(ExpectedOrder(p).Order) == claims.Random:
+		return outcome.DoneWith("the order in which the portal removes workers is not known, so the cluster autoscaler is kept " +
+			"from removing nodes. If the portal has an order, set spec.removalOrder")
+	}
+	return outcome.Outcome{}
+}
+
+// freeOutcome reports why nodes have no Machine.
+func (d *decision) freeOutcome(p *pass.Pass, workers int) outcome.Outcome {
+	switch {
+	case d.plan.Free == d.desired.stays:
+		return outcome.DoneWith("one worker node stays without a Machine, because the portal refuses a cluster without workers. To ask it again, raise the replicas above 1 and lower them")
+	case adopted(p):
+		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes of the adopted cluster belong to no Machine. The provider does "+
+			"not remove them. Raise the replicas until each node has a Machine. After that, lower the replicas to remove nodes", d.plan.Free, workers)
+	}
+	return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes belong to no Machine yet", d.plan.Free, workers)
+}
+
+// unboundOutcome reports what Machines without a node, or the pool, wait for, although enough nodes exist.
+func (d *decision) unboundOutcome() outcome.Outcome {
+	if i := slices.IndexFunc(d.nodes.Workers, func(n corev1.Node) bool { return tainted(&n, uninitializedTaint) }); i >= 0 {
+		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "the portal's cloud controller has not initialized worker node %s yet, which has the taint %s. "+
+			"If this lasts, ask the portal's support", d.nodes.Workers[i].Name, uninitializedTaint)
+	}
+	if d.plan.Unbound == 0 {
+		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "the pool waits for %d Ready worker nodes that no Machine holds", d.plan.Missing)
+	}
+	return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d Machines wait for a Ready worker node", d.plan.Unbound)
+}

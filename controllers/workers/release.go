@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workers
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/access"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
+)
+
+// Release removes the hooks from all Machines of a Cluster that is being deleted. The whole portal cluster is deleted, so no
+// node is drained or kept. If it is retained instead, a scale-down that has begun is undone.
+func (k Keeper) Release(ctx context.Context, p *pass.Pass, way access.Way) error {
+	machines := &clusterv1.MachineList{}
+	name := p.ControlPlane.Labels[clusterv1.ClusterNameLabel]
+	if p.Cluster != nil {
+		name = p.Cluster.Name
+	}
+	of := []client.ListOption{client.InNamespace(p.ControlPlane.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name}}
+	if err := k.Client.List(ctx, machines, of...); err != nil {
+		return err
+	}
+	// While the portal removes nodes, all of them are left alone, because Pods would return to those that go.
+	stays := p.Cluster != nil && p.Owns() && p.DeletionPolicy() == infrav1.DeletionPolicyRetain && operationOn(p.Op()) != claims.RemovingNodes
+	if stays {
+		if err := k.restoreNodes(ctx, p, way, machines.Items); err != nil {
+			return err
+		}
+	}
+	all := []error{k.endPauses(ctx, p.Writer, of...)}
+	for i := range machines.Items {
+		if m := &machines.Items[i]; m.Spec.InfrastructureRef.Kind == machineKind {
+			none := func() { applyToMachine(m, claims.Machine{PreDrain: true, PreTerminate: true}, claims.Machine{}) }
+			all = append(all, client.IgnoreNotFound(p.Writer.Change(ctx, m, none)))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// restoreNodes undoes a scale-down that has begun on nodes of a portal cluster that stays: they become schedulable and lose our annotations,
+// which no controller will do later. A workload cluster that cannot be changed must not hold the deletion.
+func (k Keeper) restoreNodes(ctx context.Context, p *pass.Pass, way access.Way, machines []clusterv1.Machine) (err error) {
+	if way.Workload == nil {
+		if way, err = k.Access.Reopen(ctx, p); err != nil {
+			return err
+		}
+	}
+	if way.Workload == nil || way.Access.Failing() {
+		return nil
+	}
+	workload := way.Workload.Client()
+	nodes, err := ReadNodes(ctx, workload, nil)
+	for i := 0; i < len(nodes.Workers) && err == nil; i++ {
+		n := &nodes.Workers[i]
+		err = operation.Writer{Client: workload}.Change(ctx, n, func() {
+			if isDrained(n, machines) {
+				setDrainState(n, claims.DrainState{})
+			}
+			delete(n.Annotations, infrav1.RemediatedAnnotation)
+			enableScaleDown(n)
+		})
+	}
+	if err == nil || apierrors.IsConflict(err) {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Error(err, "Failed to undo the scale-down of a portal cluster that stays. Nodes may stay cordoned")
+	return nil
+}
+
+// isDrained reports whether the Node is being drained or was. While core drains it, the Node is cordoned and has no mark of ours.
+func isDrained(n *corev1.Node, machines []clusterv1.Machine) bool {
+	if metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainStartedAnnotation) || metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation) {
+		return true
+	}
+	return slices.ContainsFunc(machines, func(m clusterv1.Machine) bool {
+		view := machineView(m, infrav1.PortalMachine{})
+		return view.NodeRef == n.Name && view.Deleting && view.PreTerminate && !view.PreDrain
+	})
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/access"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
+)
+
+// Keeper keeps the workers of one portal cluster.
+type Keeper struct {
+	Client client.Client
+	Live   client.Reader // past the cache
+	Access *access.Keeper
+	Memory *Memory
+}
+
+// Memory is what the manager remembers of the workers from one pass to the next. The zero value is ready to use.
+type Memory struct {
+	drift      string    // the set of nodes that differs from the size, or ""
+	driftSince time.Time // since when the set has been the same
+	pinned     map[string]bool
+	pinnedAt   time.Time
+	other      otherManager // of the Nodes
+}
+
+// decision is a plan with what it was made from.
+type decision struct {
+	members Members
+	nodes   Nodes
+	desired Desired
+	plan    claims.Plan
+}
+
+// Reconcile binds each Machine to a worker node, and keeps the number of workers at the sum of the replicas. It returns the plan, or nil if
+// the number of workers is not known. keepsPause is that of PausePool. The steps are:
+//
+//  1. The plan is made from what the replicas ask for and what exists, as the cache shows it.
+//  2. A plan that changes something is made again from live reads, because the sum of the replicas and the Machines that are being
+//     deleted must be from the same moment.
+//  3. Nothing is changed while the Namespace is being deleted, or if workers cannot be told from control nodes.
+//  4. Machines, PortalMachines, Nodes and the pool are written (carryOut).
+//  5. The portal is asked (request).
+func (k Keeper) Reconcile(ctx context.Context, p *pass.Pass, way access.Way, members Members, nodes Nodes, keepsPause bool) (*claims.Plan, outcome.Outcome) {
+	d, err := k.decide(ctx, p, way.Workload, members, nodes)
+	if err == nil && d.changes() {
+		d, err = k.decideLive(ctx, p, way.Workload)
+	}
+	if err != nil {
+		return nil, outcome.Fail(err)
+	}
+	var plan *claims.Plan
+	if d.desired.known {
+		plan = &d.plan
+	}
+	if d.changes() {
+		if o := k.namespaceStays(ctx, p.Cluster.Namespace); !o.IsDone() {
+			return plan, o
+		}
+	}
+	if o := d.recognized(p); !o.IsDone() {
+		return plan, o
+	}
+	k.noticeOtherManager(p, d)
+	drains, o := k.carryOut(ctx, p, way.Workload.Client(), d, keepsPause)
+	switch {
+	case !o.IsDone():
+		return plan, o
+	case plan == nil:
+		return nil, outcome.WaitFor(0, infrav1.WaitingForObjectReason,
+			"the number of workers is not known, because a MachineDeployment has no replicas yet. The %d that exist stay", len(d.nodes.Workers))
+	}
+	return plan, k.request(ctx, p, d, drains)
+}
+
+// decide makes the plan.
+func (k Keeper) decide(ctx context.Context, p *pass.Pass, workload access.Workload, members Members, nodes Nodes) (*decision, error) {
+	d := &decision{members: members, nodes: nodes, desired: DesiredBy(p.Cluster, members, p.Record)}
+	if !d.desired.known {
+		return d, nil
+	}
+	checks, err := k.healthChecks(ctx, p.Cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list MachineHealthChecks: %w", err)
+	}
+	pinned, err := k.Memory.pinnedNodes(ctx, workload.Client(), d.desired)
+	if err != nil {
+		return nil, fmt.Errorf("list Pods: %w", err)
+	}
+	view := viewOf(p, members, d.desired)
+	view.Machines = machineViews(members, p.Record.Workers, checks)
+	view.Nodes = nodeViews(nodes.Workers, checks, pinned, workload.ClockBehind())
+	view.Pool = poolView(p.Cluster, members.pool, nodes)
+	d.plan = claims.Decide(view)
+	return d, nil
+}
+
+// decideLive makes the plan from live reads.
+func (k Keeper) decideLive(ctx context.Context, p *pass.Pass, workload access.Workload) (*decision, error) {
+	members, err := ReadMembers(ctx, k.Live, p.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := ReadNodes(ctx, workload.Client(), p.ControlPlane.Spec.WorkerNodeSelector)
+	if err != nil {
+		return nil, err
+	}
+	return k.decide(ctx, p, workload, members, nodes)
+}
+
+// changes reports whether the plan changes an object, or asks the portal.
+func (d *decision) changes() bool { return len(d.plan.Writes) > 0 || d.plan.Scale }
+
+// namespaceStays is done unless the namespace is being deleted. Its MachineDeployments and Machines are then deleted in any
+// order, but a protected Cluster stays, and no user has asked for fewer workers.
+func (k Keeper) namespaceStays(ctx context.Context, name string) outcome.Outcome {
+	namespace := &corev1.Namespace{}
+	err := k.Live.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return outcome.Fail(fmt.Errorf("read Namespace %s: %w", name, err))
+	case namespace.DeletionTimestamp.IsZero():
+		return outcome.Outcome{}
+	}
+	return outcome.StallFor(0, infrav1.DeletingReason, "Namespace %s is being deleted, but the Cluster is not, so its worker nodes stay as they "+
+		"are. Remove the Cluster's protection against deletion, then delete the Cluster", name)
+}
+
+// request records what the Nodes show, and asks the portal for the plan's number of workers. If nothing is asked, it reports what the
+// workers wait for.
+func (k Keeper) request(ctx context.Context, p *pass.Pass, d *decision, drains map[string]string) outcome.Outcome {
+	if err := errors.Join(recordOrder(ctx, p, d.plan), recordSettledSize(ctx, p, d), k.recordCapacity(ctx, p.Cluster, d)); err != nil {
+		return outcome.Fail(err)
+	}
+	switch {
+	case d.plan.OrderObserved:
+		return outcome.RetryAfter(0) // decided again with what was learned
+	case d.plan.Reached: // the Nodes show the result of a lost scale
+		if o := p.Runner().Finish(ctx, operation.Succeeded, ""); !o.IsDone() {
+			return o
+		}
+		return outcome.RetryAfter(0)
+	case d.plan.Scale:
+		o := scale(ctx, p, d.plan)
+		if o.IsDone() {
+			o = d.outcome(p, drains).In(o.RequeueAfter)
+		}
+		return o.NoLaterThan(d.plan.RequeueAfter)
+	}
+	o, differs := k.Memory.reconcileDrift(ctx, p, d.plan)
+	if !differs {
+		o = d.outcome(p, drains)
+	}
+	return o.NoLaterThan(d.plan.RequeueAfter)
+}
+
+// recordSettledSize records the number of workers when it becomes certain: for an adopted cluster when every node has a
+// Machine, else when as many nodes as desired are Ready and no others exist.
+func recordSettledSize(ctx context.Context, p *pass.Pass, d *decision) error {
+	plan := d.plan
+	settled := adopted(p) && d.desired.objects > 0 && plan.Free == 0 && plan.Unbound == 0 && len(plan.Present) == plan.Desired && len(plan.Writes) == 0
+	if !settled && !plan.SizeCertain {
+		return nil
+	}
+	return p.Change(ctx, func(next *operation.State) {
+		next.Record.Size, next.Record.SizeUncertain = plan.Desired, false
+	})
+}
+
+// adopted reports whether the cluster was neither created nor scaled by the provider, and its Machines and nodes never matched.
+// Its surplus nodes are not removed.
+func adopted(p *pass.Pass) bool {
+	return p.Record.Workers == nil && p.Record.Size < 0 && !p.Last.Is(operation.Scale)
+}

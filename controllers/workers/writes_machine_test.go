@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workers
+
+import (
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
+)
+
+// bindings is a Machine with its PortalMachine, as a plan has read them.
+func bindings(t *testing.T) (Keeper, *scene) {
+	t.Helper()
+	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: "m"}}
+	machine.Spec.InfrastructureRef.Name = "c"
+	claim := &infrav1.PortalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: "c"}}
+	k := Keeper{Client: fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(machine, claim).Build()} // without Live, so nothing can be read
+	s := &scene{Pass: pass.Pass{Cluster: &clusterv1.Cluster{}, ControlPlane: &infrav1.PortalControlPlane{}}}
+	machines, claimed := &clusterv1.MachineList{}, &infrav1.PortalMachineList{}
+	for _, list := range []client.ObjectList{machines, claimed} {
+		if err := k.Client.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.members.Machines, s.members.claims = machines.Items, claimed.Items
+	s.Writer = operation.Writer{Client: k.Client}
+	return k, s
+}
+
+// machineWrite is a write that makes Machine m, which has neither a node nor hooks, what the change makes of it.
+func machineWrite(step claims.Step, change func(*claims.Machine)) claims.Write {
+	want := claims.Machine{Name: "m"}
+	change(&want)
+	return claims.Write{Step: step, Machine: claims.Change[claims.Machine]{Seen: claims.Machine{Name: "m"}, Want: want}}
+}
+
+var (
+	hook   = machineWrite(claims.WriteMachine, func(m *claims.Machine) { m.PreDrain, m.PreTerminate = true, true })
+	unhook = claims.Write{Step: claims.WriteMachine, Machine: claims.Change[claims.Machine]{Seen: hook.Machine.Want, Want: hook.Machine.Seen}}
+	bind   = machineWrite(claims.WriteClaim, func(m *claims.Machine) { m.ClaimProviderID, m.ClaimNode, m.ClaimNodeUID = "portal:///w", "w", "uid-w" })
+	detach = machineWrite(claims.WriteClaim, func(m *claims.Machine) { m.ClaimProviderID = claims.ReleasedProviderID("", "m") })
+)
+
+// TestWritesOfMachines checks that the writes of one plan change one object after the other, and read none again.
+func TestWritesOfMachines(t *testing.T) {
+	k, s := bindings(t)
+	for _, w := range []claims.Write{hook, bind, unhook, detach} {
+		if _, err := k.write(t.Context(), &s.Pass, nil, s.members, w); err != nil {
+			t.Fatalf("%+v: %v", w, err)
+		}
+	}
+	got := &infrav1.PortalMachine{}
+	if err := k.Client.Get(t.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: "c"}, got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Spec.Node == nil || got.Spec.Node.Name != "w" || !claims.IsReleased(got.Spec.ProviderID) {
+		t.Errorf("%+v", got.Spec)
+	}
+}
+
+// TestWritesOfChangedMachines checks that a Machine or PortalMachine that has changed since the plan was made is read again, and
+// that the change is kept. If one is gone, the plan is made again.
+func TestWritesOfChangedMachines(t *testing.T) {
+	k, s := bindings(t)
+	k.Live = k.Client
+	for _, obj := range []client.Object{s.members.machine("m").DeepCopy(), s.members.claim("c").DeepCopy()} {
+		obj.SetLabels(map[string]string{"by": "somebody"})
+		if err := k.Client.Update(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, w := range []claims.Write{hook, bind} {
+		if _, err := k.write(t.Context(), &s.Pass, nil, s.members, w); err != nil {
+			t.Errorf("%+v: %v", w, err)
+		}
+	}
+	if m, c := s.members.machine("m"), s.members.claim("c"); m.Labels["by"] == "" || len(m.Annotations) != 2 || c.Labels["by"] == "" || c.Spec.Node == nil {
+		t.Errorf("%+v, %+v", m.ObjectMeta, c)
+	}
+	s.members.claims = nil
+	if _, err := k.write(t.Context(), &s.Pass, nil, s.members, bind); !apierrors.IsNotFound(err) {
+		t.Errorf("no PortalMachine: %v", err)
+	}
+	s.members.Machines = nil
+	if _, err := k.write(t.Context(), &s.Pass, nil, s.members, hook); !apierrors.IsNotFound(err) {
+		t.Errorf("no Machine: %v", err)
+	}
+}
