@@ -44,7 +44,7 @@ func nodesBefore(last *operation.Operation) (before []claims.NodeSnapshot, finis
 }
 
 // viewOf returns the view of a plan, without Machines, Nodes and the pool.
-func viewOf(p *pass.Pass, members Members, d Desired) claims.View {
+func viewOf(p *pass.Pass, d Desired) claims.View {
 	order := ExpectedOrder(p)
 	view := claims.View{
 		ClusterID:     p.ControlPlane.Spec.ClusterID,

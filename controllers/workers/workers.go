@@ -99,7 +99,7 @@ func (k Keeper) decide(ctx context.Context, p *pass.Pass, workload access.Worklo
 	if err != nil {
 		return nil, fmt.Errorf("list Pods: %w", err)
 	}
-	view := viewOf(p, members, d.desired)
+	view := viewOf(p, d.desired)
 	view.Machines = machineViews(members, p.Record.Workers, checks)
 	view.Nodes = nodeViews(nodes.Workers, checks, pinned, workload.ClockBehind())
 	view.Pool = poolView(p.Cluster, members.pool, nodes)
