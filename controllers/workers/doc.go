@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workers keeps the workers of a portal cluster as the replicas ask: each Machine is bound to a worker node, and the portal is asked
-// for as many workers as the replicas add up to.
+// Package workers keeps the workers of a portal cluster as the replicas ask: each Machine is bound to a worker node, and the portal is
+// asked for as many workers as the replicas add up to.
 //
 // A pass makes these values, each in one place:
 //

@@ -19,7 +19,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
-// Keeper keeps the workers of one portal cluster.
+// Keeper keeps the workers of one portal cluster. Each pass makes one.
 type Keeper struct {
 	Client client.Client
 	Live   client.Reader // past the cache
