@@ -152,7 +152,7 @@ func (p *planner) outdatedOf(owner string) (found *claim) {
 // completeBind completes a bind that was interrupted, or whose Machine still names its previous node.
 func (p *planner) completeBind(c *claim) {
 	if c.wasDraining() && p.Operation == RemovingNodes {
-		return // see restore
+		return // see undoAbortedDrains
 	}
 	c.want.PreDrain, c.want.PreTerminate = true, true
 	c.pointAtNode()

@@ -32,7 +32,7 @@ type View struct {
 	Order         Order
 	OrderAssumed  bool
 	ObservedOrder Order
-	// Before are the nodes that existed before the last scale. Finished reports that this was a scale-down that succeeded and
+	// Before are the nodes that existed before the last scale. ScaledDown reports that this was a scale-down that succeeded and
 	// that was not yet compared with the nodes that it left.
 	Before     []NodeSnapshot
 	ScaledDown bool

@@ -36,8 +36,8 @@ const (
 	Failed              // the step met an unexpected error, which is logged
 )
 
-// pollPriority is the queue priority of an object that is reconciled again because a time has passed. It is lower than the -100
-// of the initial list, which steady requeues would starve otherwise.
+// pollPriority is the queue priority of an object that is reconciled again because a time has passed. It is that
+// of the initial list, which steady requeues of a higher priority would starve.
 const pollPriority = -100
 
 // Outcome of a step. Reason and Message become a condition.

@@ -81,9 +81,9 @@ func (m *Memory) reconcileDrift(ctx context.Context, p *pass.Pass, plan claims.P
 	switch {
 	case drift == "":
 		return outcome.Outcome{}, false
-	case restored(p, plan) && left > 0:
+	case changedNothing(p, plan) && left > 0:
 		return driftOutcome(p, plan, "The portal has finished the %s, and nodes may still join or leave", p.Last).In(left + time.Second), true
-	case restored(p, plan):
+	case changedNothing(p, plan):
 		return driftOutcome(p, plan, "The portal has finished the %s, which changed no nodes: it may still run the missing instances. "+
 			"Look at its list of instances. A deleted Node object comes back when its kubelet is restarted", p.Last), true
 	case left > 0:
@@ -114,8 +114,8 @@ func driftOf(p *pass.Pass, plan claims.Plan) string {
 	return name
 }
 
-// restored reports whether the last request was a scale to this size that did not change the nodes.
-func restored(p *pass.Pass, plan claims.Plan) bool {
+// changedNothing reports whether the last request was a scale to this size that did not change the nodes.
+func changedNothing(p *pass.Pass, plan claims.Plan) bool {
 	if !p.Last.Is(operation.Scale) || p.Last.Result != operation.Succeeded || len(p.Last.Before) != len(plan.Present) {
 		return false
 	}

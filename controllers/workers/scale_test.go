@@ -97,12 +97,12 @@ func TestLastRequest(t *testing.T) {
 			p, plan := &pass.Pass{State: operation.State{Record: test.record, Last: test.last}}, claims.Plan{}
 			plan.Present = []claims.Node{{UID: "u3"}, {UID: "u1"}, {UID: "u2"}}
 			_, finished := nodesBefore(p.Last)
-			got := want{finished, restored(p, plan), adopted(p)}
+			got := want{finished, changedNothing(p, plan), adopted(p)}
 			if got != test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 			plan.Present[0].UID = "u4"
-			if restored(p, plan) {
+			if changedNothing(p, plan) {
 				t.Error("another set of nodes counts as the one that the portal was asked to restore")
 			}
 		})
