@@ -48,8 +48,8 @@ type Event struct {
 	NoWorkers bool
 }
 
-// After returns the state after the event. It is the only function that changes an operation, and the only one that changes the
-// record because of one. An operation that has ended stays as it is.
+// After returns the state after the event. No other function changes an operation in flight, nor what the record says because of its
+// answer. An operation that has ended stays as it is.
 func (s State) After(e Event) State {
 	if !s.Last.InFlight() {
 		return s

@@ -6,8 +6,8 @@
 // Its inputs are spec.version, the replicas of the Cluster's MachineDeployments, whose sum is the number of workers, and the Nodes of the
 // workload cluster. Its outputs are create, upgrade, scale and delete requests, and the binding of Machines to Nodes.
 //
-// A pass (reconciler.go) reads the members of the Cluster (package workers) into a scope (scope.go), then runs six steps. Each step asks one
-// room, in this order:
+// A pass (reconciler.go) reads the members of the Cluster (package workers) into a scope (scope.go), then runs six steps. The
+// steps ask the rooms, in this order:
 //
 //	cluster.go      creates the portal cluster once, or adopts the one that spec.clusterID names (lifecycle, ownership)
 //	operation.go    polls the operation in flight (lifecycle). No new one starts before it has ended, and the steps below decide from the

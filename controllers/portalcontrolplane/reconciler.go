@@ -80,7 +80,7 @@ func (r *Reconciler) steps() []step {
 
 // Reconcile takes one portal cluster a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
-	ctx = cloud.WithFlow(ctx, req.String()) // as in Pass.Runner
+	ctx = cloud.WithFlow(ctx, req.String()) // the name of the object for the account's limiter, as Pass.Runner has it
 	controlPlane := &infrav1.PortalControlPlane{}
 	if err := r.Client.Get(ctx, req.NamespacedName, controlPlane); err != nil {
 		r.Access.Workloads.Drop(req.NamespacedName)

@@ -23,10 +23,10 @@
 //
 // The states of an ID in spec.providerIDList:
 //
-//	(none) ── AddToPool ──▶ listed, the node belongs to the pool ── its Node object is gone ──▶ RemoveFromPool
-//	                        │ ▲
-//	                        ▼ └ the Machine is gone
-//	                     listed, a Machine has taken the node over
+//	(none) ── the pool gets the node ──▶ listed, the node belongs to the pool ── its Node object is gone ──▶ (none)
+//	                                     │ ▲
+//	                                     ▼ └ the Machine is gone
+//	                                  listed, a Machine has taken the node over
 //
 // Core v1.14 deletes the Node object of an ID that leaves the list, and does not ask whether the machine still runs. So an ID leaves the list
 // only when no Node has it and the portal is at rest. A node that a Machine has taken over therefore stays listed, although it is not one of the
