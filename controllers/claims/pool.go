@@ -81,7 +81,9 @@ func (p *planner) addToPool() {
 }
 
 func (p *planner) addMember(n *place) {
-	p.list = append(p.list, n.idIn(p.ClusterID))
+	if id := n.idIn(p.ClusterID); !slices.Contains(p.list, id) { // a Node of a machine that is gone may have the same
+		p.list = append(p.list, id)
+	}
 	n.pooled = true
 }
 

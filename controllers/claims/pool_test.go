@@ -13,6 +13,9 @@ func pool(replicas int, nodes ...string) *Pool {
 	return p
 }
 
+// sameIDAs gives a Node the providerID of another one.
+func sameIDAs(other string) func(*Node) { return func(n *Node) { n.ProviderID = "cloud://" + other } }
+
 // ending is a pool that is being deleted.
 func ending(nodes ...string) *Pool {
 	p := pool(3, nodes...)
@@ -55,6 +58,9 @@ func TestPool(t *testing.T) {
 		},
 		"a new Node gets a minute to become Ready": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady, young)}, Pool: pool(1)}, "1 missing; 1 free; after 30s",
+		},
+		"two Nodes with the same providerID are listed once": {
+			View{Desired: 2, Size: 2, Nodes: []Node{node("n1"), node("n2", sameIDAs("n1"))}, Pool: pool(2)}, "list cloud://n1",
 		},
 		"a node of it that is not Ready": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady)}, Pool: pool(1, "n1")}, "not ready n1",

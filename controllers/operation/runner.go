@@ -223,7 +223,9 @@ func (m Runner) NotFound(ctx context.Context, what string) outcome.Outcome {
 	user, err := m.Portal.UserID(ctx)
 	switch owner := m.State.Record.UserID; {
 	case err != nil: // the user is unknown now, so the conditions stay as they are
-		return outcome.RetryAfter(max(outcome.FromPortalError(err).RequeueAfter, notFoundRetry))
+		o := outcome.RetryAfter(max(outcome.FromPortalError(err).RequeueAfter, notFoundRetry))
+		o.Cause = err
+		return o
 	case owner != "" && owner != user:
 		return outcome.StallFor(0, infrav1.AccountChangedReason, "the portal does not know %s, which belongs to portal user %s. Put that user's "+
 			"credentials into the identity Secret", what, owner)

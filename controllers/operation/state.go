@@ -133,21 +133,33 @@ func (e Event) put(obj client.Object, s State) {
 	}
 }
 
-// Load returns the state of the object. If an annotation cannot be read, nothing must be done for the object.
+// Load returns the state of the object. If an annotation cannot be read, nothing must be done for the object. The other one is
+// returned all the same.
 func Load(obj client.Object) (s State, err error) {
-	s.Record.Size = SizeUnknown
-	if text, found := obj.GetAnnotations()[infrav1.RecordAnnotation]; found {
-		s.Record = Record{}
-		err = read(infrav1.RecordAnnotation, text, &s.Record)
+	s.Record, err = LoadRecord(obj)
+	text, found := obj.GetAnnotations()[infrav1.OperationAnnotation]
+	if !found {
+		return s, err
 	}
-	if text, found := obj.GetAnnotations()[infrav1.OperationAnnotation]; found && err == nil {
-		s.Last = &Operation{}
-		err = read(infrav1.OperationAnnotation, text, s.Last)
+	last := &Operation{}
+	if unreadable := read(infrav1.OperationAnnotation, text, last); unreadable != nil {
+		return s, unreadable
 	}
-	if err != nil {
-		return State{}, err
+	s.Last = last
+	return s, err
+}
+
+// LoadRecord returns the record of the object, or an empty one.
+func LoadRecord(obj client.Object) (Record, error) {
+	text, found := obj.GetAnnotations()[infrav1.RecordAnnotation]
+	if !found {
+		return Record{Size: SizeUnknown}, nil
 	}
-	return s, nil
+	record := Record{}
+	if err := read(infrav1.RecordAnnotation, text, &record); err != nil {
+		return Record{}, err
+	}
+	return record, nil
 }
 
 func read(annotation, text string, into any) error {

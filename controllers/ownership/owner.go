@@ -43,7 +43,7 @@ func IndexPortalCluster(obj client.Object) []string {
 	if cp.Spec.ClusterID != "" {
 		keys = append(keys, cp.Spec.ClusterID)
 	}
-	if state, err := operation.Load(cp); err == nil && state.Last.Is(operation.Create) {
+	if state, _ := operation.Load(cp); state.Last.Is(operation.Create) { // also if its record cannot be read
 		keys = append(keys, state.Last.ID)
 	}
 	return keys
@@ -52,14 +52,15 @@ func IndexPortalCluster(obj client.Object) []string {
 // ownsCluster reports whether the object creates, has created or has claimed its portal cluster. A record that cannot be read
 // counts as such.
 func ownsCluster(cp *infrav1.PortalControlPlane) bool {
-	state, err := operation.Load(cp)
+	record, err := operation.LoadRecord(cp)
 	switch {
 	case err != nil:
 		return true
 	case cp.Spec.ClusterID == "":
-		return state.Record.UID == cp.UID && state.Op().Is(operation.Create)
+		state, _ := operation.Load(cp)
+		return record.UID == cp.UID && state.Op().Is(operation.Create)
 	}
-	return state.Record.UID == cp.UID && state.Record.ClusterID == cp.Spec.ClusterID
+	return record.UID == cp.UID && record.ClusterID == cp.Spec.ClusterID
 }
 
 // precedes reports whether a portal cluster that both objects name belongs to a rather than to b: to the owner, else to the older.

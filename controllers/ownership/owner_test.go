@@ -80,3 +80,28 @@ func TestEndpointChosen(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreadableAnnotations: an object whose record cannot be read counts as owner, and is found by its creation. One whose operation
+// cannot be read owns what its record says.
+func TestUnreadableAnnotations(t *testing.T) {
+	state := operation.State{Record: operation.Record{UID: "me", ClusterID: "c"}, Last: &operation.Operation{ID: "o", Type: operation.Create, JobID: "job-1"}}
+	for title, test := range map[string]struct {
+		annotation, clusterID string
+		owns                  bool
+		keys                  int
+	}{
+		"the record":                         {infrav1.RecordAnnotation, "c", true, 2},
+		"the record, while it creates":       {infrav1.RecordAnnotation, "", true, 1},
+		"the operation":                      {infrav1.OperationAnnotation, "c", true, 1},
+		"the operation, of another cluster":  {infrav1.OperationAnnotation, "d", false, 1},
+		"the operation, while it may create": {infrav1.OperationAnnotation, "", false, 0},
+	} {
+		cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{UID: "me"}}
+		cp.Spec.ClusterID = test.clusterID
+		state.Put(cp)
+		cp.Annotations[test.annotation] = "{"
+		if owns, keys := ownsCluster(cp), IndexPortalCluster(cp); owns != test.owns || len(keys) != test.keys {
+			t.Errorf("%s: owns %v, found by %q", title, owns, keys)
+		}
+	}
+}

@@ -33,7 +33,7 @@ func (k Keeper) carryOut(
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			return nil, outcome.RetryAfter(0) // it was changed: look again
 		case err != nil:
-			return nil, outcome.Fail(fmt.Errorf("change Machine %q or Node %q: %w", w.Machine.Seen.Name, w.Node.Seen.Name, err))
+			return nil, outcome.Fail(fmt.Errorf("write Machine %q, Node %q or the list of the pool: %w", w.Machine.Seen.Name, w.Node.Seen.Name, err))
 		case w.Step == claims.DrainNode:
 			drains[w.Node.Seen.Name] = waits
 		}
