@@ -96,12 +96,12 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := cluster.SetupWithManager(ctx, mgr, fair.Workers(options.ClusterConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalCluster controller: %w", err)
 	}
-	owners := &ownership.Keeper{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities}
+	owners := &ownership.Owners{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities}
 	controlPlane := &portalcontrolplane.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities,
-		Access:           &access.Keeper{Client: mgr.GetClient(), Secrets: secrets, Workloads: newWorkloads(mgr, hosts), Hosts: hosts},
+		Access:           &access.Kubeconfigs{Client: mgr.GetClient(), Secrets: secrets, Workloads: newWorkloads(mgr, hosts), Hosts: hosts},
 		Ownership:        owners,
-		Lifecycle:        &lifecycle.Keeper{Ownership: owners, Answers: answers},
+		Lifecycle:        &lifecycle.Clusters{Ownership: owners, Answers: answers},
 		WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(),
 		Recorder: outcome.Recorder{EventRecorder: mgr.GetEventRecorder("portalcontrolplane"), Log: mgr.GetLogger()},
 	}

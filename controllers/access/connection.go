@@ -20,8 +20,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
 
-// Keeper keeps the kubeconfig Secrets and the connections of all control planes.
-type Keeper struct {
+// Kubeconfigs keep the kubeconfig Secrets and the connections of all control planes.
+type Kubeconfigs struct {
 	Client    client.Client
 	Secrets   *secretcache.Cache
 	Workloads Workloads
@@ -66,7 +66,7 @@ const (
 
 // connect finds out how the API server reacts to the stored kubeconfig. If the Secret holds neither the provider's kubeconfig nor a
 // user's, no server is asked.
-func (k *Keeper) connect(p *pass.Pass, stored storedKubeconfig) (w Way) {
+func (k *Kubeconfigs) connect(p *pass.Pass, stored storedKubeconfig) (w Way) {
 	if !stored.writtenByProvider(p.Record) && !kubeconfig.UserManaged(stored.Secret) {
 		return Way{Access: accessChanged}
 	}
@@ -84,7 +84,7 @@ func (k *Keeper) connect(p *pass.Pass, stored storedKubeconfig) (w Way) {
 }
 
 // Reopen returns the way that the stored kubeconfig opens. Nothing is fetched.
-func (k *Keeper) Reopen(ctx context.Context, p *pass.Pass) (Way, error) {
+func (k *Kubeconfigs) Reopen(ctx context.Context, p *pass.Pass) (Way, error) {
 	stored, err := k.readKubeconfig(ctx, p)
 	if err != nil {
 		return Way{}, err

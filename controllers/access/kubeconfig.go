@@ -77,7 +77,7 @@ const (
 // Keep keeps the kubeconfig Secret (CAPI contract, Cluster kubeconfig management) and the endpoint. An existing
 // kubeconfig is fetched again if it does not work, well before it expires, and after each upgrade, which may change it. A scale
 // does not change the control plane.
-func (k *Keeper) Keep(ctx context.Context, p *pass.Pass) (w Way, o outcome.Outcome) {
+func (k *Kubeconfigs) Keep(ctx context.Context, p *pass.Pass) (w Way, o outcome.Outcome) {
 	stored, err := k.readKubeconfig(ctx, p)
 	if err != nil {
 		return w, outcome.Fail(fmt.Errorf("read kubeconfig Secret: %w", err))
@@ -113,14 +113,14 @@ func (k *Keeper) Keep(ctx context.Context, p *pass.Pass) (w Way, o outcome.Outco
 }
 
 // Forget drops what is known of the kubeconfig Secret of a control plane that goes.
-func (k *Keeper) Forget(p *pass.Pass) {
+func (k *Kubeconfigs) Forget(p *pass.Pass) {
 	if p.Cluster != nil {
 		k.Secrets.Forget(secretKey(p))
 	}
 }
 
 // readKubeconfig returns the kubeconfig Secret, which may be changed. It is read only if it may have changed.
-func (k *Keeper) readKubeconfig(ctx context.Context, p *pass.Pass) (storedKubeconfig, error) {
+func (k *Kubeconfigs) readKubeconfig(ctx context.Context, p *pass.Pass) (storedKubeconfig, error) {
 	key := secretKey(p)
 	missing := storedKubeconfig{Secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, missing: true}
 	if k.Secrets.Absent(ctx, key) {
@@ -177,7 +177,7 @@ func (w Way) unusable(fetch outcome.Outcome) outcome.Outcome {
 
 // fetchKubeconfig fetches and stores the kubeconfig. The digest is recorded before the Secret is written. A manager that stops in
 // between leaves a Secret that does not match, which is fetched again.
-func (k *Keeper) fetchKubeconfig(ctx context.Context, p *pass.Pass, w *Way, stored storedKubeconfig, why string) outcome.Outcome {
+func (k *Kubeconfigs) fetchKubeconfig(ctx context.Context, p *pass.Pass, w *Way, stored storedKubeconfig, why string) outcome.Outcome {
 	return p.AskKubeconfig(ctx, why, func(config []byte) outcome.Outcome {
 		endpoint, err := endpointOf(config)
 		if err == nil {
@@ -208,7 +208,7 @@ func (k *Keeper) fetchKubeconfig(ctx context.Context, p *pass.Pass, w *Way, stor
 }
 
 // storeKubeconfig creates or updates the Secret as the contract requires.
-func (k *Keeper) storeKubeconfig(ctx context.Context, p *pass.Pass, stored storedKubeconfig, config []byte) (err error) {
+func (k *Kubeconfigs) storeKubeconfig(ctx context.Context, p *pass.Pass, stored storedKubeconfig, config []byte) (err error) {
 	before, obj := stored.DeepCopy(), stored.Secret
 	obj.Data = map[string][]byte{secret.KubeconfigDataName: config}
 	metav1.SetMetaDataLabel(&obj.ObjectMeta, clusterv1.ClusterNameLabel, p.Cluster.Name)

@@ -43,7 +43,7 @@ func TestKubeconfigIsReadOnce(t *testing.T) {
 			},
 		}).Build()
 	stale := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&corev1.Secret{ObjectMeta: meta}).Build()
-	k := &Keeper{Client: store, Secrets: secretcache.New(stale, store)}
+	k := &Kubeconfigs{Client: store, Secrets: secretcache.New(stale, store)}
 	p := &pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}, Cluster: &clusterv1.Cluster{}}
 	p.ControlPlane.Namespace, p.ControlPlane.Name, p.ControlPlane.UID = prod.Namespace, prod.Name, "uid-prod"
 	p.Cluster.Namespace, p.Cluster.Name = prod.Namespace, prod.Name

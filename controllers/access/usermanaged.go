@@ -23,7 +23,7 @@ func takenSecret(stored storedKubeconfig) outcome.Outcome {
 }
 
 // useUserManaged keeps the endpoint, and finds out how the API server reacts to the user's kubeconfig.
-func (k *Keeper) useUserManaged(ctx context.Context, p *pass.Pass, stored storedKubeconfig) (w Way, o outcome.Outcome) {
+func (k *Kubeconfigs) useUserManaged(ctx context.Context, p *pass.Pass, stored storedKubeconfig) (w Way, o outcome.Outcome) {
 	endpoint, err := endpointOf(stored.content())
 	if err == nil {
 		err = k.Hosts.CheckServer(p.Identity.BaseURL, endpoint.Host)

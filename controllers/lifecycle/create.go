@@ -18,7 +18,7 @@ import (
 )
 
 // Ensure makes sure that the portal cluster exists. It is created once, or adopted by its id.
-func (k *Keeper) Ensure(ctx context.Context, p *pass.Pass, request func(context.Context) (cloud.CreateClusterRequest, outcome.Outcome)) outcome.Outcome {
+func (k *Clusters) Ensure(ctx context.Context, p *pass.Pass, request func(context.Context) (cloud.CreateClusterRequest, outcome.Outcome)) outcome.Outcome {
 	if p.ControlPlane.Spec.ClusterID != "" {
 		if o := k.Ownership.Claim(ctx, p); !o.IsDone() {
 			return o
@@ -54,7 +54,7 @@ func (k *Keeper) Ensure(ctx context.Context, p *pass.Pass, request func(context.
 }
 
 // create sends the request for the portal cluster.
-func (k *Keeper) create(ctx context.Context, p *pass.Pass, request cloud.CreateClusterRequest) outcome.Outcome {
+func (k *Clusters) create(ctx context.Context, p *pass.Pass, request cloud.CreateClusterRequest) outcome.Outcome {
 	request.Name = p.ControlPlane.Spec.ClusterName
 	op := operation.New(operation.Create, request.Name)
 	op.Attempt, op.Nodes, op.Record = fingerprint(request, p.Identity.Version), request.Size, recordOf(p, request)
@@ -115,7 +115,7 @@ func checkName(ctx context.Context, p *pass.Pass, op *operation.Operation) outco
 }
 
 // pollCreation takes the creation in flight one step further.
-func (k *Keeper) pollCreation(ctx context.Context, p *pass.Pass) outcome.Outcome {
+func (k *Clusters) pollCreation(ctx context.Context, p *pass.Pass) outcome.Outcome {
 	o := p.Runner().Poll(ctx)
 	if o.IsDone() && p.ControlPlane.Spec.ClusterID != "" {
 		return k.Ownership.Claim(ctx, p)

@@ -16,7 +16,7 @@ import (
 )
 
 // Delete takes the deletion one step further. It is done when nothing is left at the portal.
-func (k *Keeper) Delete(ctx context.Context, p *pass.Pass) outcome.Outcome {
+func (k *Clusters) Delete(ctx context.Context, p *pass.Pass) outcome.Outcome {
 	spec := p.ControlPlane.Spec
 	mine, err := k.Ownership.MayDelete(ctx, p)
 	switch {
@@ -42,7 +42,7 @@ func (k *Keeper) Delete(ctx context.Context, p *pass.Pass) outcome.Outcome {
 
 // finishCreation waits for a creation that is under way, or settles one whose outcome is unknown, because without it no id to
 // delete is known.
-func (k *Keeper) finishCreation(ctx context.Context, p *pass.Pass) outcome.Outcome {
+func (k *Clusters) finishCreation(ctx context.Context, p *pass.Pass) outcome.Outcome {
 	settled := p.Op().Lost() && infrav1.DecisionRetry.MadeOn(p.ControlPlane, p.Op().ID) // a person has checked that the cluster does not exist
 	o := k.pollCreation(ctx, p)
 	switch {
@@ -59,7 +59,7 @@ func (k *Keeper) finishCreation(ctx context.Context, p *pass.Pass) outcome.Outco
 }
 
 // deleteKnown deletes the cluster by its id. It waits for the operation in flight, unless that is stuck or lost.
-func (k *Keeper) deleteKnown(ctx context.Context, p *pass.Pass) outcome.Outcome {
+func (k *Clusters) deleteKnown(ctx context.Context, p *pass.Pass) outcome.Outcome {
 	if p.Op().Is(operation.Create) {
 		if o := p.Runner().Finish(ctx, operation.Abandoned, p.ControlPlane.Spec.ClusterID); !o.IsDone() {
 			return o

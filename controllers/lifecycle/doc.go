@@ -23,9 +23,9 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
 )
 
-// Keeper creates, upgrades and deletes portal clusters.
-type Keeper struct {
-	Ownership *ownership.Keeper
+// Clusters creates, upgrades and deletes portal clusters.
+type Clusters struct {
+	Ownership *ownership.Owners
 	// Answers of portals that count for several portal clusters.
 	Answers *outcome.Answers
 }

@@ -19,7 +19,7 @@ import (
 
 // Offered finds the version in the list that the portal offers. The specification does not define the state of an entry, so any
 // state may be usable. If the portal refuses an entry, the next request names another entry of the same version.
-func (k *Keeper) Offered(ctx context.Context, p *pass.Pass, running Running, wanted string) (cloud.KubernetesVersion, outcome.Outcome) {
+func (k *Clusters) Offered(ctx context.Context, p *pass.Pass, running Running, wanted string) (cloud.KubernetesVersion, outcome.Outcome) {
 	versions, o := k.versions(ctx, p)
 	if !o.IsDone() {
 		return cloud.KubernetesVersion{}, o
@@ -95,12 +95,12 @@ const (
 type refusedVersion struct{ identity, id string }
 
 // refuseVersion remembers that the portal refused the id to this identity.
-func (k *Keeper) refuseVersion(p *pass.Pass, id string) {
+func (k *Clusters) refuseVersion(p *pass.Pass, id string) {
 	k.Answers.Set(refusedVersion{p.Identity.Version, id}, true, refusedAge)
 }
 
 // versions returns the list of versions that the portal offers.
-func (k *Keeper) versions(ctx context.Context, p *pass.Pass) (all []cloud.KubernetesVersion, o outcome.Outcome) {
+func (k *Clusters) versions(ctx context.Context, p *pass.Pass) (all []cloud.KubernetesVersion, o outcome.Outcome) {
 	list := func() ([]cloud.KubernetesVersion, outcome.Outcome) {
 		versions, err := p.Identity.Portal.KubernetesVersions(ctx)
 		if err != nil {

@@ -28,7 +28,7 @@ func newPass() *pass.Pass {
 }
 
 // offering returns a reconciler and a scope in front of a portal that offers the versions in this order. The id of each is its name.
-func offering(t *testing.T, versions ...string) (*Keeper, *pass.Pass) {
+func offering(t *testing.T, versions ...string) (*Clusters, *pass.Pass) {
 	t.Helper()
 	options := emulator.Options{}
 	for _, v := range versions {
@@ -36,7 +36,7 @@ func offering(t *testing.T, versions ...string) (*Keeper, *pass.Pass) {
 	}
 	p := newPass()
 	p.Identity = identity.Identity{Portal: portalWith(t, options), Version: "1"}
-	return &Keeper{Answers: outcome.NewAnswers()}, p
+	return &Clusters{Answers: outcome.NewAnswers()}, p
 }
 
 // portalWith returns a client of a portal with these options.
@@ -162,7 +162,7 @@ func TestNotProposed(t *testing.T) {
 	}
 	p := newPass()
 	p.Identity.Portal = &cloud.Client{}
-	k := &Keeper{Answers: outcome.NewAnswers()}
+	k := &Clusters{Answers: outcome.NewAnswers()}
 	synctest.Test(t, func(t *testing.T) {
 		outcome.Ask(k.Answers, outcome.Question{Portal: p.Identity.Portal, What: "versions"}, offersAge, func() ([]cloud.KubernetesVersion, outcome.Outcome) {
 			return versions, outcome.Outcome{}

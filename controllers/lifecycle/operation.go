@@ -14,7 +14,7 @@ import (
 
 // PollOperation polls the operation in flight and stores how it ended. If it has ended, the next steps decide again.
 // Creations are polled by Ensure.
-func (k *Keeper) PollOperation(ctx context.Context, p *pass.Pass) outcome.Outcome {
+func (k *Clusters) PollOperation(ctx context.Context, p *pass.Pass) outcome.Outcome {
 	if p.Op() == nil || p.Op().Type == operation.Create {
 		return outcome.Outcome{}
 	}

@@ -23,7 +23,7 @@ import (
 
 // Upgrade upgrades the portal cluster until all of it runs spec.version. It waits for the drains of these Machines, and calls pause
 // before the request. The bool reports that the request is about to be sent.
-func (k *Keeper) Upgrade(
+func (k *Clusters) Upgrade(
 	ctx context.Context, p *pass.Pass, running Running, machines []clusterv1.Machine, pause func(context.Context) outcome.Outcome,
 ) (o outcome.Outcome, starts bool) {
 	if p.Op().Is(operation.Upgrade) {
@@ -115,7 +115,7 @@ func Draining(p *pass.Pass, nodes []corev1.Node, machines []clusterv1.Machine) s
 	return ""
 }
 
-func (k *Keeper) upgrade(
+func (k *Clusters) upgrade(
 	ctx context.Context, p *pass.Pass, running Running, wanted string, pause func(context.Context) outcome.Outcome,
 ) outcome.Outcome {
 	if !p.Infrastructure.IsDone() {

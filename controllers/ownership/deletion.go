@@ -25,7 +25,7 @@ const controlPlaneKind = "PortalControlPlane"
 // Begin makes the first write to the object, which sets the finalizer, and records the owner. An owner reference with an
 // earlier UID of the Cluster is recorded when core has corrected it. Until then, a policy keeps the garbage collector away. The
 // write fails if the object was deleted in the meantime, so the recorded owner is the owner before any deletion.
-func (k *Keeper) Begin(ctx context.Context, p *pass.Pass) error {
+func (k *Owners) Begin(ctx context.Context, p *pass.Pass) error {
 	cp, owner, begin := p.ControlPlane, string(p.Cluster.UID), func(*operation.State) {}
 	if !controllerutil.ContainsFinalizer(cp, infrav1.ControlPlaneFinalizer) {
 		begin = firstWrite(p)
@@ -40,7 +40,7 @@ func (k *Keeper) Begin(ctx context.Context, p *pass.Pass) error {
 }
 
 // HoldDeletion is done if the portal cluster may be deleted, or if nothing has to be deleted. Otherwise a person has to decide.
-func (k *Keeper) HoldDeletion(ctx context.Context, p *pass.Pass) outcome.Outcome {
+func (k *Owners) HoldDeletion(ctx context.Context, p *pass.Pass) outcome.Outcome {
 	spec := p.ControlPlane.Spec
 	if spec.ClusterID == "" || p.DeletionPolicy() == infrav1.DeletionPolicyRetain || p.Op().Is(operation.Delete) {
 		return outcome.Outcome{} // the deletion was sent, and is followed to its end
@@ -82,7 +82,7 @@ func deletionConfirmed(p *pass.Pass) bool {
 
 // whyUnintended returns why the deletion may not be intended, or "". The garbage collector only deletes an object whose owners
 // are gone. Everyone else deletes on purpose, except for the removal of a CustomResourceDefinition.
-func (k *Keeper) whyUnintended(ctx context.Context, cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) (string, error) {
+func (k *Owners) whyUnintended(ctx context.Context, cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) (string, error) {
 	if cluster != nil && !cluster.DeletionTimestamp.IsZero() && refersTo(cluster, cp) {
 		return k.removedKind(ctx, cluster, "clusters."+clusterv1.GroupVersion.Group)
 	}
@@ -97,7 +97,7 @@ func (k *Keeper) whyUnintended(ctx context.Context, cp *infrav1.PortalControlPla
 }
 
 // removedKind reports that the object was deleted because its CustomResourceDefinition is being deleted, or returns "".
-func (k *Keeper) removedKind(ctx context.Context, deleted client.Object, name string) (string, error) {
+func (k *Owners) removedKind(ctx context.Context, deleted client.Object, name string) (string, error) {
 	definition := &metav1.PartialObjectMetadata{}
 	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	if err := k.Live.Get(ctx, client.ObjectKey{Name: name}, definition); err != nil {
@@ -111,7 +111,7 @@ func (k *Keeper) removedKind(ctx context.Context, deleted client.Object, name st
 
 // liveCluster reads the Cluster that the owner reference names, with any UID, past the cache. Without a reference, it uses the
 // label. It returns nil if no such Cluster exists.
-func (k *Keeper) liveCluster(ctx context.Context, cp *infrav1.PortalControlPlane) (*clusterv1.Cluster, error) {
+func (k *Owners) liveCluster(ctx context.Context, cp *infrav1.PortalControlPlane) (*clusterv1.Cluster, error) {
 	references := ownerref.To(ownerref.Cluster, cp)
 	if name := cp.Labels[clusterv1.ClusterNameLabel]; len(references) == 0 && name != "" {
 		references = []metav1.OwnerReference{{Name: name}}

@@ -11,7 +11,7 @@ import (
 
 // RecordInIdentity records in the PortalClusterIdentity that the portal cluster belongs to this object, as long as the
 // namespace may use the identity.
-func (k *Keeper) RecordInIdentity(ctx context.Context, p *pass.Pass) outcome.Outcome {
+func (k *Owners) RecordInIdentity(ctx context.Context, p *pass.Pass) outcome.Outcome {
 	if !p.Infrastructure.IsDone() || p.Identity.Shared == "" || !p.Owns() {
 		return outcome.Outcome{}
 	}
@@ -23,7 +23,7 @@ func (k *Keeper) RecordInIdentity(ctx context.Context, p *pass.Pass) outcome.Out
 
 // RemoveFromIdentity removes the record when the object goes, unless another object owns the portal cluster and needs the
 // record to delete it.
-func (k *Keeper) RemoveFromIdentity(ctx context.Context, p *pass.Pass) error {
+func (k *Owners) RemoveFromIdentity(ctx context.Context, p *pass.Pass) error {
 	if p.Identity.Shared == "" {
 		return nil
 	}

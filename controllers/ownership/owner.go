@@ -22,8 +22,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
-// Keeper keeps the ownership of portal clusters.
-type Keeper struct {
+// Owners knows whose each portal cluster is.
+type Owners struct {
 	Client     client.Client
 	Live       client.Reader // past the cache
 	Identities *identity.Resolver
@@ -75,7 +75,7 @@ func precedes(a, b *infrav1.PortalControlPlane) bool {
 
 // Claim makes the object the owner of the portal cluster that spec.clusterID names, unless the cluster belongs to another object. It is
 // done when the object owns the cluster.
-func (k *Keeper) Claim(ctx context.Context, p *pass.Pass) outcome.Outcome {
+func (k *Owners) Claim(ctx context.Context, p *pass.Pass) outcome.Outcome {
 	if o := k.settleCreation(ctx, p); !o.IsDone() {
 		return o
 	}
@@ -113,7 +113,7 @@ func (k *Keeper) Claim(ctx context.Context, p *pass.Pass) outcome.Outcome {
 
 // recordPortal records the portal of a cluster that the object owns, when the portal becomes known. loadIdentity refuses an identity
 // that names another portal later.
-func (k *Keeper) recordPortal(ctx context.Context, p *pass.Pass) outcome.Outcome {
+func (k *Owners) recordPortal(ctx context.Context, p *pass.Pass) outcome.Outcome {
 	if p.Record.Portal == "" && p.Infrastructure.IsDone() {
 		if err := p.Change(ctx, func(next *operation.State) { next.Record.Portal = p.Identity.Portal.Address() }); err != nil {
 			return outcome.Fail(err)
@@ -136,7 +136,7 @@ func adopts(p *pass.Pass) bool { return p.Record.ClusterID != p.ControlPlane.Spe
 
 // settleCreation ends an unfinished creation, because spec.clusterID names a cluster. If the portal shows that the creation made it,
 // it is the object's own. Otherwise the object takes it over. The kubeconfig, which may show that, exists once the cluster runs.
-func (k *Keeper) settleCreation(ctx context.Context, p *pass.Pass) outcome.Outcome {
+func (k *Owners) settleCreation(ctx context.Context, p *pass.Pass) outcome.Outcome {
 	if !p.Op().Is(operation.Create) {
 		return outcome.Outcome{}
 	}
@@ -165,12 +165,12 @@ func (k *Keeper) settleCreation(ctx context.Context, p *pass.Pass) outcome.Outco
 }
 
 // endCreation ends an unfinished creation. If it succeeded, it made the cluster that spec.clusterID names.
-func (k *Keeper) endCreation(ctx context.Context, p *pass.Pass, result operation.Result) outcome.Outcome {
+func (k *Owners) endCreation(ctx context.Context, p *pass.Pass, result operation.Result) outcome.Outcome {
 	return p.Runner().Finish(ctx, result, p.ControlPlane.Spec.ClusterID)
 }
 
 // leaveToOwner leaves the portal cluster to its owner. If both objects own it, this one gives up its claim.
-func (k *Keeper) leaveToOwner(ctx context.Context, p *pass.Pass, owner *infrav1.PortalControlPlane) outcome.Outcome {
+func (k *Owners) leaveToOwner(ctx context.Context, p *pass.Pass, owner *infrav1.PortalControlPlane) outcome.Outcome {
 	id, other := p.ControlPlane.Spec.ClusterID, client.ObjectKeyFromObject(owner)
 	if p.Owns() {
 		err := p.Change(ctx, func(next *operation.State) { next.Record.ClusterID = "" })
@@ -187,7 +187,7 @@ func (k *Keeper) leaveToOwner(ctx context.Context, p *pass.Pass, owner *infrav1.
 
 // otherOwner returns the PortalControlPlane that the portal cluster belongs to, or nil if it belongs to this object. It considers
 // the objects of every namespace that the manager sees.
-func (k *Keeper) otherOwner(ctx context.Context, p *pass.Pass) (*infrav1.PortalControlPlane, error) {
+func (k *Owners) otherOwner(ctx context.Context, p *pass.Pass) (*infrav1.PortalControlPlane, error) {
 	seen := map[types.UID]bool{p.ControlPlane.UID: true}
 	first := p.ControlPlane
 	for _, key := range IndexPortalCluster(p.ControlPlane) {
@@ -225,13 +225,13 @@ func nameSamePortalCluster(cp, other *infrav1.PortalControlPlane, key string) bo
 }
 
 // samePortal reports whether the objects may belong to the same portal. An identity that cannot be read may name any portal.
-func (k *Keeper) samePortal(ctx context.Context, a, b *infrav1.PortalControlPlane) bool {
+func (k *Owners) samePortal(ctx context.Context, a, b *infrav1.PortalControlPlane) bool {
 	portalA, portalB := k.portalOf(ctx, a), k.portalOf(ctx, b)
 	return portalA == "" || portalB == "" || portalA == portalB
 }
 
 // portalOf returns the URL of the object's portal, or "" if that is not known.
-func (k *Keeper) portalOf(ctx context.Context, cp *infrav1.PortalControlPlane) string {
+func (k *Owners) portalOf(ctx context.Context, cp *infrav1.PortalControlPlane) string {
 	cluster, err := util.GetOwnerCluster(ctx, k.Client, cp.ObjectMeta)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return ""
@@ -252,7 +252,7 @@ func unclaimed(p *pass.Pass) bool {
 
 // MayDelete reports whether the object may ask the portal to delete its cluster: it owns the cluster, or a person has confirmed the
 // deletion of a cluster without owner.
-func (k *Keeper) MayDelete(ctx context.Context, p *pass.Pass) (bool, error) {
+func (k *Owners) MayDelete(ctx context.Context, p *pass.Pass) (bool, error) {
 	if p.ControlPlane.Spec.ClusterID == "" {
 		return true, nil // the creation under way has to end first
 	}

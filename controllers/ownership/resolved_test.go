@@ -53,7 +53,7 @@ func TestWhatShowsTheName(t *testing.T) {
 			if test.generated {
 				p.Record.Name = name
 			}
-			if own, err := (&Keeper{}).shownAt(t.Context(), p, id, []byte(test.kubeconfig)); own != test.own || err != nil {
+			if own, err := (&Owners{}).shownAt(t.Context(), p, id, []byte(test.kubeconfig)); own != test.own || err != nil {
 				t.Errorf("own: %t, %v", own, err)
 			}
 		})

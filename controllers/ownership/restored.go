@@ -45,7 +45,7 @@ func initializeNew(p *pass.Pass, next *operation.State) {
 
 // HoldRestored holds an object with an earlier life until a person decides: its portal cluster may exist under an id that the object does
 // not know. It is done when a portal cluster may be created.
-func (k *Keeper) HoldRestored(ctx context.Context, p *pass.Pass) outcome.Outcome {
+func (k *Owners) HoldRestored(ctx context.Context, p *pass.Pass) outcome.Outcome {
 	cp := p.ControlPlane
 	switch {
 	case p.Record.UID == cp.UID:
@@ -79,7 +79,7 @@ func possibleNames(base, name string) string {
 
 // shownAt reports whether the portal shows the generated name at the id: in the kubeconfig, in the lookup by name, or in the record
 // of an instance. Then the creation made that cluster. A name that is not shown proves nothing: the specification defines none of them.
-func (k *Keeper) shownAt(ctx context.Context, p *pass.Pass, id string, kubeconfig []byte) (bool, error) {
+func (k *Owners) shownAt(ctx context.Context, p *pass.Pass, id string, kubeconfig []byte) (bool, error) {
 	portal, name := p.Identity.Portal, p.Op().Target
 	switch {
 	case !p.Record.Generated(name), p.Op().Portal != "" && p.Op().Portal != portal.Address():

@@ -65,11 +65,11 @@ func newEstate(t *testing.T, lists bool) *estate {
 		WithObjects(&infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: "team"}}).Build()
 	secrets := secretcache.New(nil, e.store)
 	e.manager = &Reconciler{
-		Client: e.store, Live: e.store, Recorder: e.recorder, Access: &access.Keeper{Client: e.store, Secrets: secrets},
+		Client: e.store, Live: e.store, Recorder: e.recorder, Access: &access.Kubeconfigs{Client: e.store, Secrets: secrets},
 		Identities: &identity.Resolver{Client: e.store, Live: e.store, Pool: &cloud.Pool{}, Secrets: secrets},
 	}
-	e.manager.Ownership = &ownership.Keeper{Client: e.store, Live: e.store, Identities: e.manager.Identities}
-	e.manager.Lifecycle = &lifecycle.Keeper{Ownership: e.manager.Ownership, Answers: outcome.NewAnswers()}
+	e.manager.Ownership = &ownership.Owners{Client: e.store, Live: e.store, Identities: e.manager.Identities}
+	e.manager.Lifecycle = &lifecycle.Clusters{Ownership: e.manager.Ownership, Answers: outcome.NewAnswers()}
 	return e
 }
 

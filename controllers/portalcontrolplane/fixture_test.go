@@ -229,10 +229,10 @@ func (f *fixture) restart() {
 	f.workloads = &connections{connection: connection{client: f.nodes.Client}}
 	f.manager = &Reconciler{
 		Identities: &identity.Resolver{Client: f.store, Live: f.store},
-		Client:     f.store, Live: f.store, Recorder: f.recorder, Access: &access.Keeper{Client: f.store, Secrets: secrets, Workloads: f.workloads},
+		Client:     f.store, Live: f.store, Recorder: f.recorder, Access: &access.Kubeconfigs{Client: f.store, Secrets: secrets, Workloads: f.workloads},
 	}
-	f.manager.Ownership = &ownership.Keeper{Client: f.store, Live: f.store, Identities: f.manager.Identities}
-	f.manager.Lifecycle = &lifecycle.Keeper{Ownership: f.manager.Ownership, Answers: outcome.NewAnswers()}
+	f.manager.Ownership = &ownership.Owners{Client: f.store, Live: f.store, Identities: f.manager.Identities}
+	f.manager.Lifecycle = &lifecycle.Clusters{Ownership: f.manager.Ownership, Answers: outcome.NewAnswers()}
 }
 
 func (f *fixture) controlPlane() *infrav1.PortalControlPlane {

@@ -47,9 +47,9 @@ type Reconciler struct {
 	Client           client.Client
 	Live             client.Reader // past the cache
 	Identities       *identity.Resolver
-	Access           *access.Keeper
-	Ownership        *ownership.Keeper
-	Lifecycle        *lifecycle.Keeper
+	Access           *access.Kubeconfigs
+	Ownership        *ownership.Owners
+	Lifecycle        *lifecycle.Clusters
 	Recorder         events.EventRecorder
 	WatchFilterValue string
 	// Woken is the source of the objects for which the limiter has a token.

@@ -23,7 +23,7 @@ import (
 type Keeper struct {
 	Client client.Client
 	Live   client.Reader // past the cache
-	Access *access.Keeper
+	Access *access.Kubeconfigs
 	Memory *Memory
 }
 
