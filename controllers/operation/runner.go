@@ -222,8 +222,8 @@ func (m Runner) sentToThisPortal(op *Operation) bool {
 func (m Runner) NotFound(ctx context.Context, what string) outcome.Outcome {
 	user, err := m.Portal.UserID(ctx)
 	switch owner := m.State.Record.UserID; {
-	case err != nil: // the user is unknown now, so the conditions stay as they are
-		o := outcome.RetryAfter(max(outcome.FromPortalError(err).RequeueAfter, notFoundRetry))
+	case err != nil:
+		o := outcome.Unanswered(err)
 		o.Cause = err
 		return o
 	case owner != "" && owner != user:
@@ -232,9 +232,6 @@ func (m Runner) NotFound(ctx context.Context, what string) outcome.Outcome {
 	}
 	return outcome.Outcome{}
 }
-
-// notFoundRetry is how soon the portal is asked again for its user.
-const notFoundRetry = 15 * time.Second
 
 // markLost stores that the operation is lost, and why. The provider does not send it again at once.
 func (m Runner) markLost(ctx context.Context, why string) outcome.Outcome {

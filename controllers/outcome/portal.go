@@ -9,7 +9,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
-const busyRetry = 10 * time.Second
+const (
+	busyRetry       = 10 * time.Second
+	unansweredRetry = 15 * time.Second
+)
 
 // FromPortalError maps an error of the portal to an outcome. An error that needs a person is Stalled, and one that is expected
 // to pass is a Wait. If the account's limiter has no token, the outcome is a Retry, which never shows as a failure.
@@ -22,6 +25,11 @@ func FromPortalError(err error) Outcome {
 		o.RequeueAfter = max(o.RequeueAfter, time.Until(at))
 	}
 	return o
+}
+
+// Unanswered is the outcome if an error of the portal leaves open whether something exists there. The conditions stay as they are.
+func Unanswered(err error) Outcome {
+	return RetryAfter(max(FromPortalError(err).RequeueAfter, unansweredRetry))
 }
 
 // stalled are the errors that need a person, the more specific ones first, with the state and what to do.

@@ -25,8 +25,6 @@ const (
 	ownerPoll = time.Minute
 	// notRunningRetry is how often the provider asks for the kubeconfig of a cluster that is not running yet.
 	notRunningRetry = 15 * time.Second
-	// existenceRetry is how soon the portal is asked again after an error.
-	existenceRetry = 15 * time.Second
 
 	goneKey = "gone" // of the backoff
 
@@ -57,8 +55,7 @@ func (p *Pass) askExistence(ctx context.Context) outcome.Outcome {
 	case cloud.IsNotFound(err):
 		return p.reportGone(ctx)
 	case err != nil && !cloud.IsNotAllowed(err) && !cloud.IsBusy(err):
-		o := outcome.FromPortalError(err)
-		return outcome.RetryAfter(max(o.RequeueAfter, existenceRetry))
+		return outcome.Unanswered(err)
 	}
 	p.Backoff.Forget(goneKey)
 	return outcome.Outcome{}
