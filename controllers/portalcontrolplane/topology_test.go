@@ -12,36 +12,15 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
-
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-
 	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
+	"github.com/capportal/cluster-api-provider-portal/test/topologies"
 )
-
-// withTopology is a Cluster whose topology has so many MachineDeployments, named a, b, c… A negative number means nil replicas.
-func withTopology(replicas ...int32) *clusterv1.Cluster {
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "prod"}}
-	cluster.Spec.Topology.ClassRef.Name = "portal"
-	for i, n := range replicas {
-		md := clusterv1.MachineDeploymentTopology{Name: string(rune('a' + i)), Replicas: &n}
-		if n < 0 {
-			md.Replicas = nil
-		}
-		cluster.Spec.Topology.Workers.MachineDeployments = append(cluster.Spec.Topology.Workers.MachineDeployments, md)
-	}
-	return cluster
-}
-
-func deploymentOf(topologyName string) clusterv1.MachineDeployment {
-	return clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{
-		Name: "prod-" + topologyName + "-x7k2p", Labels: map[string]string{clusterv1.ClusterTopologyMachineDeploymentNameLabel: topologyName},
-	}}
-}
 
 func TestAwaitTopology(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
@@ -92,7 +71,7 @@ func TestEnoughConcurrency(t *testing.T) {
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			cluster := withTopology(make([]int32, test.deployments)...)
+			cluster := topologies.With(make([]int32, test.deployments)...)
 			if test.annotation != nil {
 				cluster.Annotations = map[string]string{clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation: *test.annotation}
 			}
@@ -105,7 +84,7 @@ func TestEnoughConcurrency(t *testing.T) {
 
 // TestEnoughConcurrencyForPools checks that a topology with only a pool also needs more than core's default.
 func TestEnoughConcurrencyForPools(t *testing.T) {
-	cluster := withTopology()
+	cluster := topologies.With()
 	cluster.Spec.Topology.Workers.MachinePools = []clusterv1.MachinePoolTopology{{Name: "pool"}}
 	if enoughConcurrency(cluster).IsDone() {
 		t.Error("core would not begin with the pool")
@@ -174,12 +153,12 @@ func TestTopologyIsOptional(t *testing.T) {
 // scopeWithTopology is a pass over a Cluster with two MachineDeployments of that version.
 func scopeWithTopology(t *testing.T, version string) *scope {
 	t.Helper()
-	s := &scope{Pass: pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}, Cluster: withTopology(1, 1)}, outcomes: map[string]outcome.Outcome{}}
+	s := &scope{Pass: pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}, Cluster: topologies.With(1, 1)}, outcomes: map[string]outcome.Outcome{}}
 	s.nodes.Workers = make([]corev1.Node, 1)
 	s.Cluster.Annotations = map[string]string{clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation: "100"}
 	store := fake.NewClientBuilder().WithScheme(newScheme(t))
 	for _, name := range []string{"a", "b"} {
-		md := deploymentOf(name)
+		md := topologies.DeploymentOf(name)
 		md.Labels[clusterv1.ClusterNameLabel], md.Spec.Template.Spec.Version = s.Cluster.Name, version
 		store = store.WithObjects(&md)
 	}

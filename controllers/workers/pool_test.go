@@ -21,6 +21,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
+	"github.com/capportal/cluster-api-provider-portal/test/topologies"
 )
 
 // aPool has three replicas, a drain timeout of a minute, and lists Node n1.
@@ -99,14 +100,14 @@ func TestMismatchedPool(t *testing.T) {
 
 // TestTopologyAwaitsPools checks that the pools of a topology count until they exist.
 func TestTopologyAwaitsPools(t *testing.T) {
-	cluster := withTopology(2)
+	cluster := topologies.With(2)
 	cluster.Spec.Topology.Workers.MachinePools = []clusterv1.MachinePoolTopology{{Name: "pool", Replicas: ptr.To[int32](3)}}
 	_, got := TopologyOf(cluster, Members{})
 	if diff := cmp.Diff(Awaited{Names: []string{"a", "pool"}, Replicas: 5}, got); diff != "" {
 		t.Error(diff)
 	}
 	made := clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{clusterv1.ClusterTopologyMachinePoolNameLabel: "pool"}}}
-	_, got = TopologyOf(cluster, Members{deployments: []clusterv1.MachineDeployment{deploymentOf("a")}, pools: []clusterv1.MachinePool{made}})
+	_, got = TopologyOf(cluster, Members{deployments: []clusterv1.MachineDeployment{topologies.DeploymentOf("a")}, pools: []clusterv1.MachinePool{made}})
 	if diff := cmp.Diff(Awaited{}, got); diff != "" {
 		t.Error(diff)
 	}

@@ -8,27 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/capportal/cluster-api-provider-portal/test/topologies"
 )
-
-// withTopology is a Cluster whose topology has so many MachineDeployments, named a, b, c… A negative number means nil replicas.
-func withTopology(replicas ...int32) *clusterv1.Cluster {
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "prod"}}
-	cluster.Spec.Topology.ClassRef.Name = "portal"
-	for i, n := range replicas {
-		md := clusterv1.MachineDeploymentTopology{Name: string(rune('a' + i)), Replicas: &n}
-		if n < 0 {
-			md.Replicas = nil
-		}
-		cluster.Spec.Topology.Workers.MachineDeployments = append(cluster.Spec.Topology.Workers.MachineDeployments, md)
-	}
-	return cluster
-}
-
-func deploymentOf(topologyName string) clusterv1.MachineDeployment {
-	return clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{
-		Name: "prod-" + topologyName + "-x7k2p", Labels: map[string]string{clusterv1.ClusterTopologyMachineDeploymentNameLabel: topologyName},
-	}}
-}
 
 func TestTopologyOf(t *testing.T) {
 	alone := clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "a"}} // not of the topology, although its name is
@@ -38,10 +20,10 @@ func TestTopologyOf(t *testing.T) {
 		want        Awaited
 	}{
 		"no topology":                 {&clusterv1.Cluster{}, []clusterv1.MachineDeployment{alone}, Awaited{}},
-		"none is there":               {withTopology(2, 3), []clusterv1.MachineDeployment{alone}, Awaited{Names: []string{"a", "b"}, Replicas: 5}},
-		"one is there":                {withTopology(2, 3), []clusterv1.MachineDeployment{deploymentOf("a")}, Awaited{Names: []string{"b"}, Replicas: 3}},
-		"all are there, and one more": {withTopology(2, 3), []clusterv1.MachineDeployment{deploymentOf("b"), deploymentOf("a"), deploymentOf("c")}, Awaited{}},
-		"no replicas are one":         {withTopology(-1, 0), nil, Awaited{Names: []string{"a", "b"}, Replicas: 1}},
+		"none is there":               {topologies.With(2, 3), []clusterv1.MachineDeployment{alone}, Awaited{Names: []string{"a", "b"}, Replicas: 5}},
+		"one is there":                {topologies.With(2, 3), []clusterv1.MachineDeployment{topologies.DeploymentOf("a")}, Awaited{Names: []string{"b"}, Replicas: 3}},
+		"all are there, and one more": {topologies.With(2, 3), []clusterv1.MachineDeployment{topologies.DeploymentOf("b"), topologies.DeploymentOf("a"), topologies.DeploymentOf("c")}, Awaited{}},
+		"no replicas are one":         {topologies.With(-1, 0), nil, Awaited{Names: []string{"a", "b"}, Replicas: 1}},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
