@@ -8,9 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"

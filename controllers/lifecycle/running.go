@@ -3,11 +3,10 @@
 package lifecycle
 
 import (
-	corev1 "k8s.io/api/core/v1"
-
 	"strings"
 
 	"github.com/blang/semver/v4"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/cluster-api/util"
 
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"

@@ -3,18 +3,16 @@
 package lifecycle
 
 import (
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
-	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-
 	"context"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"

@@ -3,16 +3,14 @@
 package ownership
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
-	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )

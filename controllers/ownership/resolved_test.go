@@ -6,11 +6,9 @@ import (
 	"io"
 	"net/http"
 	"strings"
-
-	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-
 	"testing"
 
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"

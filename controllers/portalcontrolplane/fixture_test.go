@@ -33,7 +33,6 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
-
 	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 )
 

@@ -21,9 +21,8 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
-	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
-
 	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
 
 // TestRetainInAScaleDown deletes a Cluster or its control plane with Retain while nodes wait for their removal: the provider has drained two of

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-
 	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 )
 
