@@ -35,7 +35,7 @@ type Cluster struct {
 // CreateCluster starts the creation of a cluster. There are no idempotency keys: after an error that
 // IsUnknownOutcome, calling it again may make a second cluster.
 func (c *Client) CreateCluster(ctx context.Context, r CreateClusterRequest) (Job, error) {
-	return c.start(ctx, routeCreateCluster, "", r)
+	return c.startJob(ctx, routeCreateCluster, "", r)
 }
 
 // FindClusters asks for the clusters of exactly that name. The specification has no such endpoint, so a portal may
@@ -97,17 +97,17 @@ func parseKubeconfig(body []byte) ([]byte, bool) {
 
 // ScaleCluster asks for a number of worker nodes. The number is absolute, so the call may be repeated.
 func (c *Client) ScaleCluster(ctx context.Context, clusterID string, size int) (Job, error) {
-	return c.start(ctx, routeScaleCluster, clusterID, map[string]int{"size": size})
+	return c.startJob(ctx, routeScaleCluster, clusterID, map[string]int{"size": size})
 }
 
 // UpgradeCluster moves control nodes, then workers, to a version from KubernetesVersions.
 func (c *Client) UpgradeCluster(ctx context.Context, clusterID, kubernetesVersionID string) (Job, error) {
-	return c.start(ctx, routeUpgradeCluster, clusterID, map[string]string{"kubernetesVersionId": kubernetesVersionID})
+	return c.startJob(ctx, routeUpgradeCluster, clusterID, map[string]string{"kubernetesVersionId": kubernetesVersionID})
 }
 
 // DeleteCluster removes all nodes, the control plane and the record. Volumes stay. See DeleteVolume.
 func (c *Client) DeleteCluster(ctx context.Context, clusterID string) (Job, error) {
-	return c.start(ctx, routeDeleteCluster, clusterID, nil)
+	return c.startJob(ctx, routeDeleteCluster, clusterID, nil)
 }
 
 // DeleteVolume deletes a volume. A cluster's volumes outlive the cluster. The specification does not show whether the deletion is

@@ -10,7 +10,7 @@
 //
 // # The chain
 //
-// A method whose request starts a job, such as ScaleCluster (cluster.go), calls start (job.go), which calls ask and then send, both
+// A method whose request starts a job, such as ScaleCluster (cluster.go), calls startJob (job.go), which calls ask and then send, both
 // in client.go. From there the request passes down through four small handlers, and the answer passes back up:
 //
 //	Client      client.go    makes the request, and makes an *Error of every answer but a success

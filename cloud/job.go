@@ -59,9 +59,9 @@ func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 	return job, nil
 }
 
-// start makes a call that the portal answers with 202 and a job. An answer without a job id leaves the outcome
+// startJob makes a call that the portal answers with 202 and a job. An answer without a job id leaves the outcome
 // unknown: a job was started that cannot be looked at.
-func (c *Client) start(ctx context.Context, r route, segment string, body any) (Job, error) {
+func (c *Client) startJob(ctx context.Context, r route, segment string, body any) (Job, error) {
 	request, a, err := c.ask(ctx, r, segment, body)
 	if err != nil {
 		return Job{}, err

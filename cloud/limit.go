@@ -26,7 +26,7 @@ func (h *limited) do(ctx context.Context, c *call) (*answer, error) {
 		if err != nil {
 			return nil, err
 		}
-		a, err := h.attempt(ctx, c, r)
+		a, err := h.sendFor(ctx, c, r)
 		// A request that was rate-limited was not executed, unless its status leaves that open.
 		if err == nil && h.wait && isRateLimited(a) && !refused(c, a).unknown && try < maxWaitedReplays {
 			continue
@@ -35,8 +35,8 @@ func (h *limited) do(ctx context.Context, c *call) (*answer, error) {
 	}
 }
 
-// attempt sends the request for a reservation, and settles the reservation even if an observer panics.
-func (h *limited) attempt(ctx context.Context, c *call, r *ratelimit.Reservation) (a *answer, err error) {
+// sendFor sends the request for a reservation, and settles the reservation even if an observer panics.
+func (h *limited) sendFor(ctx context.Context, c *call, r *ratelimit.Reservation) (a *answer, err error) {
 	c.waited, c.sent = r.Waited(), false
 	defer func() { r.Settle(c.sent, a.response()) }()
 	return h.next.do(ctx, c)

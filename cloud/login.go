@@ -60,7 +60,7 @@ func (e *authenticator) authenticate(ctx context.Context) (*sessionToken, error)
 			r.Cancel()
 		}
 	}()
-	g, err := e.attempt(WithReservation(ctx, reservations...))
+	g, err := e.tryLogin(WithReservation(ctx, reservations...))
 	if e.observe != nil {
 		e.observe(err)
 	}
@@ -92,7 +92,7 @@ func (e *authenticator) reserve(ctx context.Context) (reservations []*ratelimit.
 	return reservations, nil
 }
 
-func (e *authenticator) attempt(ctx context.Context) (*sessionToken, error) {
+func (e *authenticator) tryLogin(ctx context.Context) (*sessionToken, error) {
 	result, err := e.login(ctx)
 	if err != nil {
 		return nil, err

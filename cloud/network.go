@@ -37,7 +37,7 @@ type CreateVPCRequest struct {
 
 // CreateVPC starts the creation of a VPC. Job.CreatedID returns its id when the job is done.
 func (c *Client) CreateVPC(ctx context.Context, r CreateVPCRequest) (Job, error) {
-	return c.start(ctx, routeCreateVPC, "", r)
+	return c.startJob(ctx, routeCreateVPC, "", r)
 }
 
 // CreateNetworkRequest holds the one documented field of a network.

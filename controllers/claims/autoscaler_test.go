@@ -39,11 +39,11 @@ func TestProtectFromAutoscaler(t *testing.T) {
 
 		"more workers than replicas":             {View{Desired: 2, Nodes: three}, "protect n1, protect n2, protect n3"},
 		"more, and their drain has ended":        {View{Desired: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", just)}}, "protect n1, protect n2, protect n3"},
-		"more, and the portal is asked for less": {View{Desired: 2, Size: 2, Operation: RemovingNodes, Target: 2, Nodes: three}, "protect n1, protect n2, protect n3"},
-		"as many, but the job still runs":        {View{Operation: RemovingNodes, Target: 3, Nodes: all}, ""},
+		"more, and the portal is asked for less": {View{Desired: 2, Size: 2, Activity: RemovingNodes, Target: 2, Nodes: three}, "protect n1, protect n2, protect n3"},
+		"as many, but the job still runs":        {View{Activity: RemovingNodes, Target: 3, Nodes: all}, ""},
 		"as many, and the job has ended":         {View{Nodes: all}, "unprotect n1, unprotect n2, unprotect n3"},
-		"the portal replaces nodes":              {View{Operation: ReplacingNodes, Nodes: three}, "protect n1, protect n2, protect n3"},
-		"the portal adds nodes":                  {View{Desired: 4, Size: 4, Operation: AddingNodes, Nodes: all}, "unprotect n1, unprotect n2, unprotect n3"},
+		"the portal replaces nodes":              {View{Activity: ReplacingNodes, Nodes: three}, "protect n1, protect n2, protect n3"},
+		"the portal adds nodes":                  {View{Desired: 4, Size: 4, Activity: AddingNodes, Nodes: all}, "unprotect n1, unprotect n2, unprotect n3"},
 		"fewer workers than replicas":            {View{Desired: 4, Nodes: all}, "unprotect n1, unprotect n2, unprotect n3"},
 
 		"those of the pool always are":             {View{Nodes: three, Pool: pool(0, "n2")}, "protect n2"},

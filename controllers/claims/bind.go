@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// settleTime is how long a new node may take to become Ready before a Machine is bound to it anyway.
-const settleTime = time.Minute
+// readyTime is how long a new node may take to become Ready before a Machine is bound to it anyway.
+const readyTime = time.Minute
 
 // bind gives nodes that are free and stay to Machines without a node, up-to-date Machines first. The Machines that are left over
 // take over the nodes of outdated Machines.
@@ -50,17 +50,17 @@ func oneIf(yes bool) int {
 }
 
 // available reports whether the node stays and is neither claimed nor needed otherwise.
-func (p *planner) available(n *place) bool {
+func (p *planner) available(n *worker) bool {
 	return n.free() && !n.leaving && !n.drainingOrDrained() && !n.awaited && !n.withheld && !p.reserved(n)
 }
 
 // choose returns a free node that stays, or nil. It prefers Ready nodes, then nodes that the Machine's own MachineDeployment held
 // last, then nodes that were never held, then the oldest.
-func (p *planner) choose(c *claim) *place { return p.chooseOf(p.places, c) }
+func (p *planner) choose(c *claim) *worker { return p.chooseOf(p.workers, c) }
 
 // chooseOf returns the best of the nodes, or nil.
-func (p *planner) chooseOf(nodes []*place, c *claim) (best *place) {
-	if p.Operation == RemovingNodes && !p.removalSeen() {
+func (p *planner) chooseOf(nodes []*worker, c *claim) (best *worker) {
+	if p.Activity == RemovingNodes && !p.removalSeen() {
 		return nil
 	}
 	most := 0
@@ -68,7 +68,7 @@ func (p *planner) chooseOf(nodes []*place, c *claim) (best *place) {
 		if !p.available(n) {
 			continue
 		}
-		if !n.Ready && (p.Operation != Idle || p.SizeUncertain || p.Now.Sub(n.Created) < settleTime) {
+		if !n.Ready && (p.Activity != Idle || p.SizeUncertain || p.Now.Sub(n.Created) < readyTime) {
 			continue // still joining, or the Node object of a machine that is gone
 		}
 		score := 1 + 4*oneIf(n.Ready)
@@ -92,7 +92,7 @@ func (p *planner) rebind() {
 	if p.takesNodes() {
 		return
 	}
-	for _, n := range p.places {
+	for _, n := range p.workers {
 		for i, c := range n.live {
 			lost := !n.Ready && p.isLost(n.Node)
 			if c.state != stateBound || !lost && (i == 0 || n.live[0].Outdated != c.Outdated) || c.differs(WriteClaim) {
@@ -107,9 +107,9 @@ func (p *planner) rebind() {
 
 // awaitReady makes the plan again when free nodes have had their time to become Ready.
 func (p *planner) awaitReady() {
-	for _, n := range p.places {
-		if n.free() && !n.leaving && !n.Ready && p.Operation == Idle && !p.SizeUncertain {
-			p.requeueAfter(settleTime - p.Now.Sub(n.Created))
+	for _, n := range p.workers {
+		if n.free() && !n.leaving && !n.Ready && p.Activity == Idle && !p.SizeUncertain {
+			p.requeueAfter(readyTime - p.Now.Sub(n.Created))
 		}
 	}
 }
@@ -151,7 +151,7 @@ func (p *planner) outdatedOf(owner string) (found *claim) {
 
 // completeBind completes a bind that was interrupted, or whose Machine still names its previous node.
 func (p *planner) completeBind(c *claim) {
-	if c.wasDraining() && p.Operation == RemovingNodes {
+	if c.wasDraining() && p.Activity == RemovingNodes {
 		return // see undoAbortedDrains
 	}
 	c.want.PreDrain, c.want.PreTerminate = true, true
@@ -166,7 +166,7 @@ func (c *claim) pointAtNode() {
 }
 
 // bindTo binds a Machine to a node, with both hooks. If it would be remediated there, it is shielded.
-func (p *planner) bindTo(c *claim, n *place) {
+func (p *planner) bindTo(c *claim, n *worker) {
 	c.want.PreDrain, c.want.PreTerminate = true, true
 	if (n.wouldBeRemediated() || !n.Remediated.IsZero()) && !c.Unhealthy {
 		c.want.Shielded = true
@@ -176,7 +176,7 @@ func (p *planner) bindTo(c *claim, n *place) {
 }
 
 // moveTo writes the Node's identity into the claim. The Node gets a providerID if it has none.
-func (p *planner) moveTo(c *claim, n *place) {
+func (p *planner) moveTo(c *claim, n *worker) {
 	c.noteDrainRules()
 	n.want.ProviderID = n.idIn(p.ClusterID)
 	c.want.ClaimProviderID, c.want.ClaimNode, c.want.ClaimNodeUID = n.want.ProviderID, n.Name, n.UID

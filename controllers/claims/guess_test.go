@@ -68,7 +68,7 @@ func TestAssumedOrder(t *testing.T) {
 		"all, drained: no order is needed":        {View{Size: 3, Nodes: all}, "scale 0"},
 		"all, drained, and the size is uncertain": {View{Size: 3, SizeUncertain: true, Nodes: all}, "scale 0"},
 		"all, and one still drains":               {View{Size: 3, Nodes: []Node{node("n1", evicting), node("n2", gone), node("n3", gone)}}, "evict n1, scale 2"},
-		"the answer was lost":                     {View{Desired: 1, Size: 3, SizeUncertain: true, Operation: RemovingNodes, Target: 2, AnswerLost: true, MayResend: true, Nodes: last, Machines: one}, "shield m1, scale 2"},
+		"the answer was lost":                     {View{Desired: 1, Size: 3, SizeUncertain: true, Activity: RemovingNodes, Target: 2, AnswerLost: true, MayResend: true, Nodes: last, Machines: one}, "shield m1, scale 2"},
 		"a request must not add nodes": {View{Desired: 3, Size: 5, SizeUncertain: true, Machines: threeBound,
 			Nodes: []Node{node("n1"), node("n2", notReady), node("n3", notReady), node("n4", gone), node("n5", gone)}}, "scale 3"},
 		"a roll-out on lost nodes": {View{Desired: 1, Size: 4, SizeUncertain: true, Nodes: []Node{node("n1"), node("n2"), node("n3", lost), node("n4", gone)}, Machines: threeBound}, "scale 3"},

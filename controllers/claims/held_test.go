@@ -34,14 +34,14 @@ func TestReleaseOrWait(t *testing.T) {
 			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained)}}, "detach m1",
 		},
 		"core has drained a node while the portal replaces nodes: the node keeps a mark": {
-			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1", drained)}},
+			View{Desired: 1, Size: 1, Activity: ReplacingNodes, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1", drained)}},
 			"mark n1, detach m1",
 		},
 		"but not if the node takes Pods again": {
-			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained)}}, "detach m1",
+			View{Desired: 1, Size: 1, Activity: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained)}}, "detach m1",
 		},
 		"but not if another Machine holds it, too": {
-			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained), machine("m2", "n1", shielded)}}, "detach m1",
+			View{Desired: 1, Size: 1, Activity: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained), machine("m2", "n1", shielded)}}, "detach m1",
 		},
 		"more nodes than the portal runs, but as many as are desired": {
 			View{Desired: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting)}}, "detach m1, scale 1",
@@ -78,7 +78,7 @@ func TestAsk(t *testing.T) {
 	five := func(n *Node) { n.Ready, n.Cordoned, n.NotReadySince = false, true, epoch.Add(55*time.Minute) }
 	outcomes{
 		"a removal whose answer was lost is asked for again, whatever is seen": {
-			View{Operation: RemovingNodes, Target: 2, MayResend: true}, "scale 2",
+			View{Activity: RemovingNodes, Target: 2, MayResend: true}, "scale 2",
 		},
 		"as many nodes as are desired, of which one may be gone and one is drained": {
 			View{Desired: 1, Size: 2, SizeUncertain: true, Nodes: []Node{node("n1", away), node("n2", gone)}}, "uncordon n2; drained n2",

@@ -11,18 +11,18 @@ import (
 // remove them, as many as are surplus and as no live Machine needs. While an upgrade replaces nodes, it chooses none.
 func (p *planner) chooseLeaving() {
 	count := 0
-	for _, n := range p.places {
-		if p.Operation != AddingNodes || n.Ready { // nodes that the portal is adding join before they are Ready
+	for _, n := range p.workers {
+		if p.Activity != AddingNodes || n.Ready { // nodes that the portal is adding join before they are Ready
 			count++
 		}
 	}
-	p.settled = p.Operation == Idle && !p.moreNodesThanSize()
+	p.settled = p.Activity == Idle && !p.moreNodesThanSize()
 	if p.Adopted {
 		return
 	}
 	count = min(count, p.maxWorkers())
 	p.surplus = count - p.Desired
-	if p.Operation == ReplacingNodes {
+	if p.Activity == ReplacingNodes {
 		return
 	}
 	p.chooseFrom(p.removalOrder())
@@ -31,14 +31,14 @@ func (p *planner) chooseLeaving() {
 // chooseFrom chooses the nodes to remove next from the front of the line. A node is chosen if fewer than surplus nodes come
 // before it. It may be unknown which of the nodes without a Machine that are not Ready still exist. Such nodes do not count as
 // coming before, and each one reduces the surplus, so a node is chosen only if it may have to be removed.
-func (p *planner) chooseFrom(line []*place) {
+func (p *planner) chooseFrom(line []*worker) {
 	spare := -p.needed()
-	for _, n := range p.places {
+	for _, n := range p.workers {
 		spare += oneIf(p.usable(n))
 	}
 	before, doubtful := 0, 0
 	for _, n := range line {
-		count := min(len(p.places)-doubtful, p.maxWorkers())
+		count := min(len(p.workers)-doubtful, p.maxWorkers())
 		spare -= oneIf(p.usable(n))
 		if before >= count-p.Desired {
 			return
@@ -57,13 +57,13 @@ func (p *planner) chooseFrom(line []*place) {
 // maxWorkers is the largest number of workers that the portal may run.
 func (p *planner) maxWorkers() int {
 	if p.Size < 0 {
-		return len(p.places)
+		return len(p.workers)
 	}
 	return max(p.Size, p.readyCount())
 }
 
 // usable reports whether a Machine can use the node, because its machine exists.
-func (p *planner) usable(n *place) bool { return n.Ready || n.inUse() || !p.SizeUncertain }
+func (p *planner) usable(n *worker) bool { return n.Ready || n.inUse() || !p.SizeUncertain }
 
 // needed is how many nodes the live Machines and the pool need. Two Machines that share a node, because one takes it over from
 // the other, need one.
@@ -74,8 +74,8 @@ func (p *planner) needed() (n int) {
 			n++
 		}
 	}
-	for _, place := range p.places {
-		n -= max(0, len(place.live)-1)
+	for _, worker := range p.workers {
+		n -= max(0, len(worker.live)-1)
 	}
 	return n
 }
@@ -83,19 +83,19 @@ func (p *planner) needed() (n int) {
 // moreNodesThanSize reports whether more Nodes exist than the portal is known to run. Either some of them are gone, which shows
 // soon, or nodes were added outside of the provider, which are counted later (Plan.Counted).
 func (p *planner) moreNodesThanSize() bool {
-	return p.Size >= 0 && !p.SizeUncertain && len(p.places) > p.Size
+	return p.Size >= 0 && !p.SizeUncertain && len(p.workers) > p.Size
 }
 
 // removalSeen reports whether the portal has already removed as many nodes as it was asked to, although its job still runs.
 func (p *planner) removalSeen() bool {
-	return p.Operation == RemovingNodes && len(p.Nodes) <= p.Target
+	return p.Activity == RemovingNodes && len(p.Nodes) <= p.Target
 }
 
 // undoAbortedDrains makes nodes schedulable that were being drained for Machines which are not being deleted any more, because
 // they were moved or restored. It waits while the portal removes nodes, because these may be among them.
 func (p *planner) undoAbortedDrains() {
 	for _, c := range p.claims {
-		if !c.wasDraining() || p.Operation == RemovingNodes {
+		if !c.wasDraining() || p.Activity == RemovingNodes {
 			continue
 		}
 		if node := p.nodeNamed(c.ClaimNode); node != nil && node.Cordoned {
@@ -138,7 +138,7 @@ func (p *planner) moveHeld() {
 }
 
 // drainHeld lets core drain the node if one Machine that is being deleted is the only one on it.
-func (p *planner) drainHeld(n *place) {
+func (p *planner) drainHeld(n *worker) {
 	if n.inUse() || n.drainedByCore() {
 		return
 	}
@@ -157,7 +157,7 @@ func (p *planner) drainHeld(n *place) {
 // heldElsewhere returns a held Machine whose node is not removed next, the youngest first, and which may take the node: its
 // MachineDeployment is that of the node's holder or, if the node is free, its rules for drains are those that are noted there. Its
 // own node may be shared if the Machine can leave it at once.
-func (p *planner) heldElsewhere(n *place) *claim {
+func (p *planner) heldElsewhere(n *worker) *claim {
 	holder := n.holder()
 	for _, c := range slices.Backward(p.claims) {
 		if c.state != stateHeld || c.at == nil || c.passedPreDrain() || c.at.awaited || c.at.leaving && !c.at.inUse() {
@@ -172,9 +172,9 @@ func (p *planner) heldElsewhere(n *place) *claim {
 
 // vacate moves the live Machine of a node that is removed next to a node that stays, if one is free. A drained node is made
 // schedulable first.
-func (p *planner) vacate(n *place, holder *claim) {
+func (p *planner) vacate(n *worker, holder *claim) {
 	for _, drained := range []bool{false, true} {
-		for _, other := range p.places {
+		for _, other := range p.workers {
 			if other.leaving || other.withheld || !other.free() || other.drainingOrDrained() != drained || !p.usable(other) {
 				continue
 			}
@@ -194,7 +194,7 @@ func (p *planner) uncordonStaying() {
 	if p.nodesChanging() {
 		return
 	}
-	for _, n := range p.places {
+	for _, n := range p.workers {
 		if n.drainingOrDrained() && n.Ready && !n.leaving && len(n.departing) == 0 && !n.taken && !p.namedByDeleting(n) {
 			n.want.DrainState = DrainState{}
 			n.taken = true // in this pass. The next one may bind a Machine to it
@@ -217,7 +217,7 @@ func (p *planner) drainFree() {
 
 // removable reports whether the portal may remove the node without harm. It is drained, or it has no Machine, is cordoned, and
 // has not been Ready for so long that Kubernetes has evicted its Pods.
-func (p *planner) removable(n *place) bool {
+func (p *planner) removable(n *worker) bool {
 	if n.drained() {
 		return true
 	}
@@ -235,7 +235,7 @@ const leftOverTime = 5 * time.Minute
 // its Machine, and the Machine of a drained node is gone already. A Node whose machine may be running is never deleted: it must
 // be drained and not Ready for a while, and as many other Nodes must be Ready as the portal runs.
 func (p *planner) deleteLeftOver() {
-	if p.Operation != Idle || p.Size < 0 || p.SizeUncertain || p.readyCount() < p.Size {
+	if p.Activity != Idle || p.Size < 0 || p.SizeUncertain || p.readyCount() < p.Size {
 		return
 	}
 	for _, n := range p.Nodes {
@@ -246,7 +246,7 @@ func (p *planner) deleteLeftOver() {
 }
 
 // namedByDeleting reports whether a Machine that is being deleted still names the node. Core may then drain it again.
-func (p *planner) namedByDeleting(n *place) bool {
+func (p *planner) namedByDeleting(n *worker) bool {
 	return slices.ContainsFunc(p.claims, func(c *claim) bool { return c.Deleting && c.NodeRef == n.Name })
 }
 

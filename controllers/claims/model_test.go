@@ -26,7 +26,7 @@ type world struct {
 
 	nodes     []*kubeNode
 	size      int // of the portal's cluster
-	operation Operation
+	operation Activity
 	from      int
 	target    int
 	away      []*kubeNode // while the portal replaces them
@@ -143,7 +143,7 @@ func (w *world) unasked() bool { return w.gone && len(w.machines) == 0 && w.pool
 
 // look starts a view. Machines and the record are read before the Nodes.
 func (w *world) look() {
-	v := View{ClusterID: "c1", Desired: w.desired(), Unasked: w.unasked(), Size: w.recorded, SizeUncertain: w.uncertain, Operation: w.operation, Target: w.target, Now: w.clock,
+	v := View{ClusterID: "c1", Desired: w.desired(), Unasked: w.unasked(), Size: w.recorded, SizeUncertain: w.uncertain, Activity: w.operation, Target: w.target, Now: w.clock,
 		Order: w.expected(), OrderAssumed: w.orderAssumed(), ObservedOrder: w.learned, Before: w.before, ScaledDown: w.compare, AnswerLost: w.lost, MayResend: w.lost && w.clock.Sub(w.asked) >= 30*time.Second, Pool: w.poolView()}
 	for _, m := range w.machines {
 		view := m.Machine
@@ -246,7 +246,7 @@ func (w *world) drifts(p *pass) bool {
 	for _, n := range p.Present {
 		present += n.UID
 	}
-	if p.view.Operation != Idle || w.operation != Idle || w.recorded < 0 || p.Counted == w.recorded || present != w.present {
+	if p.view.Activity != Idle || w.operation != Idle || w.recorded < 0 || p.Counted == w.recorded || present != w.present {
 		w.present, w.differs = present, w.clock
 		return false
 	}

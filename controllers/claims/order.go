@@ -65,9 +65,9 @@ func (o Order) learn(before []NodeSnapshot, now []Node) Order {
 
 // removalOrder sorts the nodes in the order in which the portal is expected to remove them. If the order does not distinguish
 // nodes, because they joined in the same second or the order is unknown, those come first whose removal costs least.
-func (p *planner) removalOrder() []*place {
-	line := slices.Clone(p.places)
-	slices.SortStableFunc(line, func(a, b *place) int {
+func (p *planner) removalOrder() []*worker {
+	line := slices.Clone(p.workers)
+	slices.SortStableFunc(line, func(a, b *worker) int {
 		age := 0
 		switch p.Order {
 		case Oldest:
@@ -82,7 +82,7 @@ func (p *planner) removalOrder() []*place {
 }
 
 // cost ranks how much is lost if the node is removed next.
-func (n *place) cost() int {
+func (n *worker) cost() int {
 	switch {
 	case n.inUse() && n.Ready:
 		return 6

@@ -96,7 +96,7 @@ func TestWaits(t *testing.T) {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady, young)}, Machines: []Machine{machine("m1", "n1")}}, "not ready n1",
 		},
 		"nor one while others are on order": {
-			View{Desired: 2, Size: 2, Operation: AddingNodes, Nodes: []Node{node("n1", notReady, young)}}, "1 free",
+			View{Desired: 2, Size: 2, Activity: AddingNodes, Nodes: []Node{node("n1", notReady, young)}}, "1 free",
 		},
 		"nor one while the number of workers is uncertain": {
 			View{Desired: 2, Size: 1, SizeUncertain: true, Nodes: []Node{node("n1", notReady, young)}}, "scale 2; 1 free",
@@ -147,11 +147,11 @@ func TestSeparate(t *testing.T) {
 		},
 		"Ready": {View{Desired: 2, Size: 2, Nodes: three[:2], Machines: threeBound[:1]}, "1 free"},
 		"not while the portal removes nodes": {
-			View{Desired: 2, Size: 2, Operation: RemovingNodes, Target: 2, Nodes: []Node{node("n1", recent), node("n2", away)}, Machines: []Machine{machine("m1", "n1", shielded), machine("m2", "n2", shielded)}},
+			View{Desired: 2, Size: 2, Activity: RemovingNodes, Target: 2, Nodes: []Node{node("n1", recent), node("n2", away)}, Machines: []Machine{machine("m1", "n1", shielded), machine("m2", "n2", shielded)}},
 			"not ready n1 n2",
 		},
 		"nor while it replaces them": {
-			View{Desired: 2, Size: 2, Operation: ReplacingNodes, Nodes: []Node{node("n1", away), node("n2")}, Machines: []Machine{machine("m1", "n1", shielded)}},
+			View{Desired: 2, Size: 2, Activity: ReplacingNodes, Nodes: []Node{node("n1", away), node("n2")}, Machines: []Machine{machine("m1", "n1", shielded)}},
 			"1 free; not ready n1",
 		},
 		"not to a node that is being drained": {
@@ -204,15 +204,15 @@ func TestTakeoverBeyond(t *testing.T) {
 			"hooks m3, bind m3/n1",
 		},
 		"not while the portal removes nodes": {
-			View{Desired: 1, Size: 1, Operation: RemovingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", ""), machine("m3", "n1", outdated, shielded)}},
+			View{Desired: 1, Size: 1, Activity: RemovingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", ""), machine("m3", "n1", outdated, shielded)}},
 			"1 unbound",
 		},
 		"nor while it replaces them": {
-			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", ""), machine("m3", "n1", outdated, shielded)}},
+			View{Desired: 1, Size: 1, Activity: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", ""), machine("m3", "n1", outdated, shielded)}},
 			"1 unbound",
 		},
 		"hooks that are missing come back while the portal removes nodes": {
-			View{Desired: 1, Size: 1, Operation: RemovingNodes, Nodes: three[:1], Machines: []Machine{machine("m2", "n1", unhooked, shielded)}},
+			View{Desired: 1, Size: 1, Activity: RemovingNodes, Nodes: three[:1], Machines: []Machine{machine("m2", "n1", unhooked, shielded)}},
 			"hooks m2",
 		},
 	}.check(t)
@@ -225,7 +225,7 @@ func TestTakeoverBeyond(t *testing.T) {
 		"the old one is not outdated":    {func(v *View) { v.Machines[0].Outdated = false }, false},
 		"a node is free":                 {func(v *View) { v.Nodes, v.Desired, v.Size = three[:2], 2, 2 }, false},
 		"the portal adds a node for it":  {func(v *View) { v.Desired, v.Size = 2, 2 }, false},
-		"not while nodes are on the way": {func(v *View) { v.Operation = ReplacingNodes }, false},
+		"not while nodes are on the way": {func(v *View) { v.Activity = ReplacingNodes }, false},
 	} {
 		v := view
 		v.Machines = slices.Clone(view.Machines)
@@ -254,7 +254,7 @@ func TestNeeded(t *testing.T) {
 			View{Desired: 1, Size: 2, Autoscaled: true, Nodes: []Node{node("n1"), node("n2", away)}}, "protect n1, protect n2, evict n2; 2 free; after 5s",
 		},
 		"but not while nodes are on order": {
-			View{Desired: 1, Size: 2, Autoscaled: true, Operation: AddingNodes, Nodes: []Node{node("n1"), node("n2", notReady)}, Machines: threeBound[:1]},
+			View{Desired: 1, Size: 2, Autoscaled: true, Activity: AddingNodes, Nodes: []Node{node("n1"), node("n2", notReady)}, Machines: threeBound[:1]},
 			"1 free; after 10s",
 		},
 	}.check(t)
@@ -293,7 +293,7 @@ func TestLeftOver(t *testing.T) {
 		"not of one that was not drained":              {View{Nodes: []Node{node("n1", away)}}, ""},
 		"not if the number of workers is not known":    {View{Desired: 1, Size: -1, Nodes: []Node{node("n1", gone, away)}}, "drained n1"},
 		"nor if it is uncertain":                       {View{Size: 1, Desired: 1, SizeUncertain: true, Nodes: []Node{node("n1"), node("n2", gone, away)}, Machines: threeBound[:1]}, "scale 1"},
-		"nor while the portal works":                   {View{Operation: AddingNodes, Nodes: []Node{node("n1", gone, away)}}, "drained n1"},
+		"nor while the portal works":                   {View{Activity: AddingNodes, Nodes: []Node{node("n1", gone, away)}}, "drained n1"},
 		"not one that a Machine shows, whatever it is": {View{Nodes: []Node{node("n1", reborn, gone, recent)}, Machines: []Machine{machine("m2", "n1")}}, "1 unbound; lost n1"},
 		"not one that a Machine holds":                 {View{Nodes: []Node{node("n1", gone, away)}, Machines: []Machine{machine("m1", "n1", blank)}}, "1 unbound; lost n1"},
 		"but one that a Machine has been released from": {View{Nodes: []Node{node("n1", gone, away)}, Machines: []Machine{machine("m1", "n1", detached, shown, forgotten)}},

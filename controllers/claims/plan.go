@@ -54,7 +54,7 @@ type Plan struct {
 // Decide returns what to do.
 func Decide(v View) Plan {
 	p := read(v)
-	p.plan.Counted = min(max(p.Size, p.readyCount()), max(len(p.places), p.readyCount()))
+	p.plan.Counted = min(max(p.Size, p.readyCount()), max(len(p.workers), p.readyCount()))
 	p.plan.Before = Snapshot(keep(p.plan.Present, func(n Node) bool { return n.Ready || !p.SizeUncertain || p.existedBefore(n) }))
 	if p.observeOrder() {
 		return p.plan // the next pass decides with the new order
@@ -80,7 +80,7 @@ func Decide(v View) Plan {
 
 // observeOrder compares the nodes that a finished scale-down left with those before it, as soon as the expected number exists.
 func (p *planner) observeOrder() bool {
-	if p.Operation != Idle || !p.ScaledDown || len(p.Before) == 0 || len(p.places) != p.Size {
+	if p.Activity != Idle || !p.ScaledDown || len(p.Before) == 0 || len(p.workers) != p.Size {
 		return false
 	}
 	p.plan.OrderObserved, p.plan.ObservedOrder = true, p.ObservedOrder.learn(p.Before, p.plan.Present)
@@ -118,7 +118,7 @@ func (p *planner) report() {
 }
 
 func (p *planner) reportNodes() {
-	for _, n := range p.places {
+	for _, n := range p.workers {
 		switch {
 		case n.drained():
 			p.plan.Drained = append(p.plan.Drained, n.Name)

@@ -77,11 +77,11 @@ func TestBind(t *testing.T) {
 			"evict n1",
 		},
 		"bind: not while the portal removes nodes": {
-			View{Desired: 1, Size: 1, Operation: RemovingNodes, Target: 1, Nodes: three[:2], Machines: []Machine{machine("m1", "")}},
+			View{Desired: 1, Size: 1, Activity: RemovingNodes, Target: 1, Nodes: three[:2], Machines: []Machine{machine("m1", "")}},
 			"",
 		},
 		"bind: yes while it adds nodes": {
-			View{Desired: 3, Size: 3, Operation: AddingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "")}},
+			View{Desired: 3, Size: 3, Activity: AddingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "")}},
 			"hooks m1, bind m1/n1",
 		},
 		"bind interrupted after the hooks": {
@@ -93,7 +93,7 @@ func TestBind(t *testing.T) {
 			"hooks m1",
 		},
 		"bind: during an upgrade to a Ready node only": {
-			View{Desired: 2, Size: 2, Operation: ReplacingNodes, Nodes: []Node{node("n1", notReady), node("n2")}, Machines: []Machine{machine("m1", ""), machine("m2", "")}},
+			View{Desired: 2, Size: 2, Activity: ReplacingNodes, Nodes: []Node{node("n1", notReady), node("n2")}, Machines: []Machine{machine("m1", ""), machine("m2", "")}},
 			"hooks m1, bind m1/n2",
 		},
 		"bind: not to a node that goes, nor to one that is drained": {
@@ -127,7 +127,7 @@ func TestTakeover(t *testing.T) {
 			"",
 		},
 		"takeover: not while nodes are on order for the new Machine": {
-			View{Desired: 2, Size: 2, Operation: AddingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", of("a"), outdated), machine("m3", "", of("a"))}},
+			View{Desired: 2, Size: 2, Activity: AddingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", of("a"), outdated), machine("m3", "", of("a"))}},
 			"",
 		},
 		"takeover by two, with a surge of two": {
@@ -244,7 +244,7 @@ func TestLeaving(t *testing.T) {
 			"scale 2",
 		},
 		"the portal removes nodes: drained nodes are left as they are": {
-			View{Desired: 2, Size: 2, Operation: RemovingNodes, Target: 2, Nodes: []Node{node("n1"), node("n2", gone), node("n3")}, Machines: []Machine{machine("m1", "n1", shielded), machine("m3", "n3", shielded)}},
+			View{Desired: 2, Size: 2, Activity: RemovingNodes, Target: 2, Nodes: []Node{node("n1"), node("n2", gone), node("n3")}, Machines: []Machine{machine("m1", "n1", shielded), machine("m3", "n3", shielded)}},
 			"",
 		},
 		"a Machine with hooks that never had a node is deleted: let it go": {
@@ -305,7 +305,7 @@ func TestLeaving(t *testing.T) {
 			"evict n3",
 		},
 		"a drain of the provider goes on, even while the portal works": {
-			View{Desired: 2, Size: 3, Operation: RemovingNodes, Target: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", evicting)},
+			View{Desired: 2, Size: 3, Activity: RemovingNodes, Target: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", evicting)},
 				Machines: []Machine{machine("m1", "n1", shielded), machine("m2", "n2", shielded)}},
 			"evict n3",
 		},
@@ -314,12 +314,12 @@ func TestLeaving(t *testing.T) {
 			"uncordon n2",
 		},
 		"not while the portal removes nodes": {
-			View{Desired: 2, Size: 3, SizeUncertain: true, AnswerLost: true, Operation: RemovingNodes, Target: 1, Nodes: []Node{node("n1"), node("n2", gone), node("n3", gone)},
+			View{Desired: 2, Size: 3, SizeUncertain: true, AnswerLost: true, Activity: RemovingNodes, Target: 1, Nodes: []Node{node("n1"), node("n2", gone), node("n3", gone)},
 				Machines: []Machine{machine("m1", "n1", shielded), machine("m4", "")}},
 			"",
 		},
 		"but at once when it is seen that it has removed another node, although its job still runs": {
-			View{Desired: 2, Size: 2, Operation: RemovingNodes, Target: 2, Nodes: []Node{node("n2"), node("n3", gone)},
+			View{Desired: 2, Size: 2, Activity: RemovingNodes, Target: 2, Nodes: []Node{node("n2"), node("n3", gone)},
 				Machines: []Machine{machine("m1", "n1", shielded), machine("m2", "n2", shielded)}},
 			"uncordon n3",
 		},

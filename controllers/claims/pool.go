@@ -43,8 +43,8 @@ func (p *planner) poolReplicas() int {
 
 // members is how many nodes belong to the pool and stay.
 func (p *planner) members() (n int) {
-	for _, place := range p.places {
-		if place.pooled && !place.leaving && len(place.live)+len(place.departing) == 0 && !place.bound {
+	for _, worker := range p.workers {
+		if worker.pooled && !worker.leaving && len(worker.live)+len(worker.departing) == 0 && !worker.bound {
 			n++
 		}
 	}
@@ -52,7 +52,7 @@ func (p *planner) members() (n int) {
 }
 
 // reserved reports whether the node belongs to the pool and the pool cannot spare it.
-func (p *planner) reserved(n *place) bool { return n.pooled && p.members() <= p.poolReplicas() }
+func (p *planner) reserved(n *worker) bool { return n.pooled && p.members() <= p.poolReplicas() }
 
 // addToPool gives the pool the nodes that it is missing. It runs after bind, so Machines that wait come first. The pool gets the
 // nodes that the portal removes first, so that shrinking the pool rarely removes the node of a Machine. The list names a node
@@ -62,7 +62,7 @@ func (p *planner) reserved(n *place) bool { return n.pooled && p.members() <= p.
 // It also lists the Nodes under names that core knows. They get no providerID before core has copied the list. The list of a pool
 // that is being deleted is not copied any more, so they wait until the pool is gone.
 func (p *planner) addToPool() {
-	for _, n := range p.places {
+	for _, n := range p.workers {
 		switch {
 		case n.pooled && !n.withheld:
 			n.want.ProviderID = n.idIn(p.ClusterID)
@@ -80,7 +80,7 @@ func (p *planner) addToPool() {
 	}
 }
 
-func (p *planner) addMember(n *place) {
+func (p *planner) addMember(n *worker) {
 	if id := n.idIn(p.ClusterID); !slices.Contains(p.list, id) { // a Node of a machine that is gone may have the same
 		p.list = append(p.list, id)
 	}
@@ -92,10 +92,10 @@ func (p *planner) addMember(n *place) {
 // that stay after its surplus is gone, for a Machine or because the portal refuses a cluster without workers, are removed too.
 // Then the list is empty and the pool can go. If a Node waits for that, all IDs are removed at once.
 func (p *planner) removeFromPool() {
-	if p.Pool == nil || p.Operation != Idle {
+	if p.Pool == nil || p.Activity != Idle {
 		return
 	}
-	waited := slices.ContainsFunc(p.places, func(n *place) bool { return n.withheld && !n.Uninitialized })
+	waited := slices.ContainsFunc(p.workers, func(n *worker) bool { return n.withheld && !n.Uninitialized })
 	ended := p.Pool.Deleting && p.settled && (p.surplus <= 0 || waited)
 	p.list = slices.DeleteFunc(p.list, func(id string) bool {
 		exists := slices.Contains(p.Pool.Others, id) || slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.idIn(p.ClusterID) == id })

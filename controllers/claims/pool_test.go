@@ -66,7 +66,7 @@ func TestPool(t *testing.T) {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady)}, Pool: pool(1, "n1")}, "not ready n1",
 		},
 		"not while the portal removes nodes": {
-			View{Desired: 2, Size: 2, Operation: RemovingNodes, Target: 1, Nodes: three[:2], Pool: pool(2)}, "2 missing; 2 free",
+			View{Desired: 2, Size: 2, Activity: RemovingNodes, Target: 1, Nodes: three[:2], Pool: pool(2)}, "2 missing; 2 free",
 		},
 		"a Machine takes no node that the pool needs": {
 			View{Desired: 3, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "")}, Pool: pool(2, "n1", "n2")},
@@ -110,7 +110,7 @@ func TestPoolShrinks(t *testing.T) {
 			"scale 2; drained n3",
 		},
 		"the node is gone and the job runs: the ID stays": {
-			View{Desired: 2, Size: 2, Operation: RemovingNodes, Target: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", shielded)}, Pool: pool(1, "n2", "n3")},
+			View{Desired: 2, Size: 2, Activity: RemovingNodes, Target: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", shielded)}, Pool: pool(1, "n2", "n3")},
 			"",
 		},
 		"the job has ended: the ID goes": {
@@ -126,7 +126,7 @@ func TestPoolShrinks(t *testing.T) {
 			"",
 		},
 		"the portal replaces nodes: one that comes back has its ID still": {
-			View{Desired: 2, Size: 2, Operation: ReplacingNodes, Nodes: three[:1], Pool: pool(2, "n1", "n2")}, "1 missing",
+			View{Desired: 2, Size: 2, Activity: ReplacingNodes, Nodes: three[:1], Pool: pool(2, "n1", "n2")}, "1 missing",
 		},
 		"a Machine holds the newest: it moves to the node that the pool has too many": {
 			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n3")}, Pool: pool(1, "n1", "n2")},
@@ -157,7 +157,7 @@ func TestPoolEnds(t *testing.T) {
 			"list",
 		},
 		"not while the portal works": {
-			View{Desired: 1, Size: 1, Operation: RemovingNodes, Target: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", shielded)}, Pool: ending("n1", "n2")},
+			View{Desired: 1, Size: 1, Activity: RemovingNodes, Target: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", shielded)}, Pool: ending("n1", "n2")},
 			"",
 		},
 		"a Machine waits: it takes a node": {

@@ -14,14 +14,14 @@ type claim struct {
 	Machine
 	want  Machine // as it should be
 	state state
-	at    *place // nil if it has no node, or its node is gone
+	at    *worker // nil if it has no node, or its node is gone
 }
 
 // mismatched reports whether the Machine gets no node because its template asks for other workers than the portal cluster has.
 func (c *claim) mismatched() bool { return c.TemplateMismatch && c.state == stateUnbound }
 
-// place is a worker node with the claims on it.
-type place struct {
+// worker is a Node with the claims on it.
+type worker struct {
 	Node
 	want      Node     // as it should be
 	live      []*claim // of Machines that stay
@@ -37,10 +37,10 @@ type place struct {
 }
 
 // free reports whether no Machine claims the node.
-func (n *place) free() bool { return len(n.live)+len(n.departing) == 0 && !n.taken }
+func (n *worker) free() bool { return len(n.live)+len(n.departing) == 0 && !n.taken }
 
 // holder returns the one Machine that stays and holds the node alone, or nil.
-func (n *place) holder() *claim {
+func (n *worker) holder() *claim {
 	if len(n.live) != 1 || len(n.departing) > 0 {
 		return nil
 	}
@@ -48,22 +48,22 @@ func (n *place) holder() *claim {
 }
 
 // drainedByCore reports whether core drains the node, or has drained it.
-func (n *place) drainedByCore() bool {
+func (n *worker) drainedByCore() bool {
 	return slices.ContainsFunc(n.departing, func(c *claim) bool { return c.state == stateDraining || c.state == stateDrained })
 }
 
 // inUse reports whether a Machine that stays is on the node.
-func (n *place) inUse() bool { return len(n.live) > 0 }
+func (n *worker) inUse() bool { return len(n.live) > 0 }
 
 // planner makes one plan. It holds the sorted view and the plan so far.
 type planner struct {
 	View
-	claims []*claim // older Machines first, ties by name
-	nodes  []*place // all of them, as in the view
-	places []*place // the nodes whose machines exist, older first, ties by name
-	list   []string // of the pool, as it should be
+	claims  []*claim  // older Machines first, ties by name
+	nodes   []*worker // all of them, as in the view
+	workers []*worker // the nodes whose machines exist, older first, ties by name
+	list    []string  // of the pool, as it should be
 	// leaving are the nodes that are removed next, in the expected order of removal.
-	leaving []*place
+	leaving []*worker
 	// partial reports that more nodes have to be removed when core has deleted further Machines.
 	partial bool
 	// surplus is the number of workers to remove.
@@ -81,15 +81,15 @@ func read(v View) *planner {
 	if v.Pool != nil {
 		p.list = slices.Clone(v.Pool.List)
 	}
-	at := map[string]*place{}
+	at := map[string]*worker{}
 	for _, n := range v.Nodes {
 		withheld := n.Uninitialized || n.ProviderID == "" && v.Pool.knows(v.ClusterID, n)
-		p.nodes = append(p.nodes, &place{Node: n, want: n, pooled: v.Pool.lists(v.ClusterID, n), withheld: withheld})
+		p.nodes = append(p.nodes, &worker{Node: n, want: n, pooled: v.Pool.lists(v.ClusterID, n), withheld: withheld})
 	}
 	p.plan.Present = slices.SortedFunc(slices.Values(p.present()), func(a, b Node) int { return older(a.Created, b.Created, a.Name, b.Name) })
 	for _, n := range p.plan.Present {
 		at[n.UID] = p.nodeNamed(n.Name)
-		p.places = append(p.places, at[n.UID])
+		p.workers = append(p.workers, at[n.UID])
 	}
 	for _, m := range v.Machines {
 		p.owners[m.MachineSet] = m.Owner
@@ -111,19 +111,19 @@ func read(v View) *planner {
 	if p.Unasked {
 		p.Desired = max(p.Desired, p.unaskedStay())
 	}
-	if p.MayResend && p.Operation == AddingNodes && p.Desired < p.Target {
-		p.Operation = Idle // nodes that the portal adds and that are not desired any more make no difference
+	if p.MayResend && p.Activity == AddingNodes && p.Desired < p.Target {
+		p.Activity = Idle // nodes that the portal adds and that are not desired any more make no difference
 	}
 	return p
 }
 
 // unaskedStay returns how many workers stay if no object asks for any: all but the drained ones that the portal removes first.
 func (p *planner) unaskedStay() int {
-	line, stay := p.removalOrder(), len(p.places)
-	if p.Operation == Idle && !p.SizeUncertain {
+	line, stay := p.removalOrder(), len(p.workers)
+	if p.Activity == Idle && !p.SizeUncertain {
 		stay = max(stay, p.Size) // a node that is missing is not given up
 	}
-	drained := slices.IndexFunc(line, func(n *place) bool { return !n.drained() })
+	drained := slices.IndexFunc(line, func(n *worker) bool { return !n.drained() })
 	switch {
 	case drained < 0:
 		return stay - len(line)
@@ -140,7 +140,7 @@ func older(aCreated, bCreated time.Time, aName, bName string) int {
 
 // takesNodes reports whether the portal is removing or replacing nodes.
 func (p *planner) takesNodes() bool {
-	return p.Operation == RemovingNodes || p.Operation == ReplacingNodes
+	return p.Activity == RemovingNodes || p.Activity == ReplacingNodes
 }
 
 // present drops Nodes whose machine appears to be gone. Without a cloud controller, a Node object outlives its machine. If the
@@ -158,7 +158,7 @@ func (p *planner) present() []Node {
 	switch {
 	case p.SizeUncertain:
 		return keep(p.Nodes, func(n Node) bool { return held[n.UID] || p.mayExist(n) })
-	case p.Size < 0 || p.Operation == AddingNodes || p.Operation == RemovingNodes:
+	case p.Size < 0 || p.Activity == AddingNodes || p.Activity == RemovingNodes:
 		return p.Nodes
 	case len(p.Nodes)-p.readyCount() <= excess:
 		return keep(p.Nodes, func(n Node) bool { return n.Ready })
@@ -200,7 +200,7 @@ func keep(nodes []Node, wanted func(Node) bool) (kept []Node) {
 }
 
 // nodeNamed returns the Node of that name, whether its machine appears to be gone or not.
-func (p *planner) nodeNamed(name string) *place {
+func (p *planner) nodeNamed(name string) *worker {
 	for _, n := range p.nodes {
 		if n.Name == name {
 			return n

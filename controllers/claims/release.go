@@ -56,7 +56,7 @@ func (p *planner) isFirstDeparting(c *claim) bool {
 
 // nodesChanging reports whether the portal is changing which nodes exist, or its last change is not visible yet.
 func (p *planner) nodesChanging() bool {
-	return p.Operation == ReplacingNodes || p.Operation == RemovingNodes && !p.removalSeen() || p.Operation == Idle && !p.settled
+	return p.Activity == ReplacingNodes || p.Activity == RemovingNodes && !p.removalSeen() || p.Activity == Idle && !p.settled
 }
 
 // noteDrainRules notes the rules of a Machine on the node that it gives up, unless another Machine stays on the node. The provider

@@ -51,7 +51,7 @@ func (w *world) scale(p *pass) {
 	w.operation = direction(p.Size, w.size)
 }
 
-func direction(to, from int) Operation {
+func direction(to, from int) Activity {
 	if to < from {
 		return RemovingNodes
 	}

@@ -83,7 +83,7 @@ func TestRelease(t *testing.T) {
 			"uncordon n1, hooks m1",
 		},
 		"moved or restored, and the portal is removing nodes: whether this one goes is seen when it has finished": {
-			View{Desired: 1, Size: 1, Operation: RemovingNodes, Nodes: []Node{node("n1", cordoned), node("n2")}, Machines: []Machine{
+			View{Desired: 1, Size: 1, Activity: RemovingNodes, Nodes: []Node{node("n1", cordoned), node("n2")}, Machines: []Machine{
 				machine("m1", "n1", draining, kept, shielded), machine("m2", "n2", shielded)}},
 			"",
 		},
@@ -132,7 +132,7 @@ func TestSize(t *testing.T) {
 			"",
 		},
 		"nothing is asked while an operation runs": {
-			View{Desired: 5, Size: 3, Operation: AddingNodes, Nodes: three, Machines: threeBound},
+			View{Desired: 5, Size: 3, Activity: AddingNodes, Nodes: three, Machines: threeBound},
 			"",
 		},
 		"size not known: the Nodes are counted": {
@@ -171,15 +171,15 @@ func TestShield(t *testing.T) {
 			"",
 		},
 		"a shield goes on while the portal changes which nodes there are": {
-			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1")}},
+			View{Desired: 1, Size: 1, Activity: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1")}},
 			"shield m1",
 		},
 		"a shield does not go on when a MachineHealthCheck has decided already": {
-			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", unhealthy)}},
+			View{Desired: 1, Size: 1, Activity: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", unhealthy)}},
 			"",
 		},
 		"a shield does not go on while the portal adds nodes": {
-			View{Desired: 2, Size: 2, Operation: AddingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1")}},
+			View{Desired: 2, Size: 2, Activity: AddingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1")}},
 			"",
 		},
 		"a remediated Machine leaves a note on its node": {

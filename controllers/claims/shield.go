@@ -62,14 +62,14 @@ func (p *planner) protectFromAutoscaler() {
 }
 
 // firstProtected returns the index of the first node in the line that the autoscaler must not choose.
-func (p *planner) firstProtected(line []*place) int {
+func (p *planner) firstProtected(line []*worker) int {
 	if !p.Autoscaled {
 		return len(line)
 	}
 	if p.Order == Random || p.surplus > 0 || p.takesNodes() {
 		return 0
 	}
-	if i := slices.IndexFunc(line, func(n *place) bool { return n.Pinned }); i >= 0 {
+	if i := slices.IndexFunc(line, func(n *worker) bool { return n.Pinned }); i >= 0 {
 		return i
 	}
 	return len(line)

@@ -49,7 +49,7 @@ func TestPresent(t *testing.T) {
 			View{Size: 2, Nodes: []Node{node("n1", notReady), node("n2"), node("n3", notReady)}, Machines: held}, "present n1 n2 n3; known n1 n2 n3; counted 2",
 		},
 		"nodes are on order": {
-			View{Size: 1, Operation: AddingNodes, Nodes: []Node{node("n1"), node("n2", notReady)}}, "present n1 n2; known n1 n2; counted 1",
+			View{Size: 1, Activity: AddingNodes, Nodes: []Node{node("n1"), node("n2", notReady)}}, "present n1 n2; known n1 n2; counted 1",
 		},
 		"uncertain: a Machine holds the node, however long it is not Ready": {
 			View{Desired: 2, Size: 2, SizeUncertain: true, Nodes: []Node{node("n2", away)}, Machines: held}, "present n2; known n2; counted 1",
@@ -119,7 +119,7 @@ func TestObserve(t *testing.T) {
 			View{Desired: 1, Size: 1, ScaledDown: true, Before: Snapshot(eight), Nodes: three[:2], Machines: one}, "1 free",
 		},
 		"the portal works again": {
-			View{Desired: 1, Size: 1, Operation: AddingNodes, ScaledDown: true, Before: Snapshot(eight), Nodes: three[:1], Machines: one}, "",
+			View{Desired: 1, Size: 1, Activity: AddingNodes, ScaledDown: true, Before: Snapshot(eight), Nodes: three[:1], Machines: one}, "",
 		},
 	}.check(t)
 }

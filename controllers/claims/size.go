@@ -15,18 +15,18 @@ const joinTime = time.Minute
 func (p *planner) decideSize() {
 	p.plan.Reached = p.AnswerLost && p.scaleReached()
 	p.plan.SizeCertain = p.sizeCertain()
-	if p.plan.Reached || p.plan.SizeCertain || p.Operation != Idle && !p.MayResend {
+	if p.plan.Reached || p.plan.SizeCertain || p.Activity != Idle && !p.MayResend {
 		return
 	}
 	size := p.Size
 	if size < 0 {
-		size = len(p.places)
+		size = len(p.workers)
 	}
 	switch {
-	case p.Operation != Idle:
+	case p.Activity != Idle:
 		p.requestSize(max(p.Desired, p.resendSize()))
 	case p.Unasked && p.allStay(size):
-	case p.Desired > size, p.SizeUncertain && p.Desired > len(p.places):
+	case p.Desired > size, p.SizeUncertain && p.Desired > len(p.workers):
 		p.requestSize(p.Desired)
 	case p.Desired < size && !p.moreNodesThanSize(), p.SizeUncertain:
 		p.decideDown(size)
@@ -36,12 +36,12 @@ func (p *planner) decideSize() {
 // sizeCertain reports whether an uncertain size is certain now: exactly the desired number of workers is Ready, and no other Node
 // exists.
 func (p *planner) sizeCertain() bool {
-	return p.SizeUncertain && p.Operation == Idle && !p.AnswerLost && len(p.Nodes) == p.Desired && p.readyCount() == p.Desired
+	return p.SizeUncertain && p.Activity == Idle && !p.AnswerLost && len(p.Nodes) == p.Desired && p.readyCount() == p.Desired
 }
 
 // allStay reports whether a portal that no object asks for workers need not be asked: all that exist stay, however many that are.
 func (p *planner) allStay(size int) bool {
-	unclear := slices.ContainsFunc(p.places, func(n *place) bool { return !p.usable(n) })
+	unclear := slices.ContainsFunc(p.workers, func(n *worker) bool { return !p.usable(n) })
 	return !p.AnswerLost && (len(p.leaving) == 0 || p.Desired >= size || unclear)
 }
 
@@ -50,7 +50,7 @@ func (p *planner) requestSize(size int) { p.plan.Scale, p.plan.Size = true, size
 // scaleReached reports whether the Nodes show that a scale is done. A Node that is not Ready may still be joining, or its
 // machine may be gone.
 func (p *planner) scaleReached() bool {
-	switch p.Operation {
+	switch p.Activity {
 	case AddingNodes:
 		return p.readyCount() == p.Target
 	case RemovingNodes:
@@ -62,7 +62,7 @@ func (p *planner) scaleReached() bool {
 // resendSize returns the number of workers to ask for after the answer to a request was lost, if no more are desired. The number is
 // right whether or not the portal acted on the request. Only drained nodes are removed.
 func (p *planner) resendSize() int {
-	if p.Operation == RemovingNodes {
+	if p.Activity == RemovingNodes {
 		return p.Target
 	}
 	return min(p.Target, p.readyCount())
@@ -72,7 +72,7 @@ func (p *planner) resendSize() int {
 // deleted all Machines yet, the drained nodes at the front of the removal order are removed after joinTime. A drain that blocks
 // holds those behind it.
 //
-// If the size is uncertain, a request for the desired number settles it, even if nothing is left to remove. A request that
+// If the size is uncertain, a request for the desired number makes it certain, even if nothing is left to remove. A request that
 // removes only a part of the surplus is sent only if it cannot add nodes.
 //
 // While the order of removal is assumed, a request removes one node, so that a wrong guess costs no more than that node. The next
@@ -82,11 +82,11 @@ func (p *planner) decideDown(size int) {
 	to := max(p.Desired, size-count)
 	if p.SizeUncertain {
 		doubtful := len(slices.DeleteFunc(slices.Clone(p.leaving[:count]), p.usable)) // may be gone. Then fewer nodes exist, and fewer of these are drained
-		to = max(p.Desired, min(p.maxWorkers(), len(p.places)-doubtful)-(count-doubtful))
-		size = min(p.maxWorkers(), len(p.places), p.readyCount()+1) // to ask for one fewer adds no nodes
+		to = max(p.Desired, min(p.maxWorkers(), len(p.workers)-doubtful)-(count-doubtful))
+		size = min(p.maxWorkers(), len(p.workers), p.readyCount()+1) // to ask for one fewer adds no nodes
 	}
-	settles := p.SizeUncertain && (to == p.Desired || p.desiredSettlesSize())
-	if settles {
+	certain := p.SizeUncertain && (to == p.Desired || p.desiredMakesCertain())
+	if certain {
 		to = p.Desired
 	}
 	if p.OrderAssumed && to > 0 {
@@ -95,7 +95,7 @@ func (p *planner) decideDown(size int) {
 	complete := count == len(p.leaving) && !p.partial
 	switch {
 	case p.uncordonPending():
-	case settles:
+	case certain:
 		p.requestSize(to)
 	case count == 0, p.SizeUncertain && to > p.readyCount():
 	case complete, waited && (p.Order != Random || count == len(p.leaving)):
@@ -103,12 +103,12 @@ func (p *planner) decideDown(size int) {
 	}
 }
 
-// desiredSettlesSize reports whether a request for the desired number settles an uncertain size without harm, although live
+// desiredMakesCertain reports whether a request for the desired number makes an uncertain size certain without harm, although live
 // Machines need more nodes, because a roll-out waits for Machines whose nodes may be gone. Every node that would be removed is
 // drained, or has a Machine and has not been Ready for so long that Kubernetes has evicted its Pods.
-func (p *planner) desiredSettlesSize() bool {
-	first := p.removalOrder()[:max(0, len(p.places)-p.Desired)]
-	return !slices.ContainsFunc(first, func(n *place) bool {
+func (p *planner) desiredMakesCertain() bool {
+	first := p.removalOrder()[:max(0, len(p.workers)-p.Desired)]
+	return !slices.ContainsFunc(first, func(n *worker) bool {
 		return !p.removableNow(n) && (n.Ready || !n.inUse() || !p.isLost(n.Node))
 	})
 }
@@ -117,7 +117,7 @@ func (p *planner) readyCount() int { return len(keep(p.Nodes, func(n Node) bool 
 
 // removableNow reports whether the node can be removed without harm. No Machine may have it, or still show it: a MachineHealthCheck
 // replaces a Machine whose nodeRef names a Node that is gone.
-func (p *planner) removableNow(n *place) bool {
+func (p *planner) removableNow(n *worker) bool {
 	return p.removable(n) && n.free() && !p.claimed(n.Node)
 }
 
@@ -146,5 +146,5 @@ func (p *planner) uncordonPending() bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(p.nodes, func(n *place) bool { return n.want.DrainState == DrainState{} && n.DrainState != DrainState{} })
+	return slices.ContainsFunc(p.nodes, func(n *worker) bool { return n.want.DrainState == DrainState{} && n.DrainState != DrainState{} })
 }

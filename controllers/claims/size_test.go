@@ -118,17 +118,17 @@ func TestAskAgain(t *testing.T) {
 		view View
 		want string
 	}{
-		"down, not heard":                   {View{Desired: 2, Operation: RemovingNodes, Target: 2, Nodes: drainedLast}, "scale 2"},
-		"down, and the replicas rose":       {View{Desired: 3, Operation: RemovingNodes, Target: 2, Nodes: drainedLast}, "scale 3"},
-		"down, and the replicas fell":       {View{Desired: 1, Operation: RemovingNodes, Target: 2, Nodes: drainedLast}, "scale 2"},
-		"up, not heard":                     {View{Desired: 5, Operation: AddingNodes, Target: 5, Nodes: three}, "scale 5"},
-		"up, and the replicas rose":         {View{Desired: 6, Operation: AddingNodes, Target: 5, Nodes: three}, "scale 6"},
-		"up, and the replicas fell":         {View{Desired: 4, Operation: AddingNodes, Target: 5, Nodes: three}, "scale 4"},
-		"up, fell: first nodes are drained": {View{Desired: 1, Operation: AddingNodes, Target: 5, Nodes: three}, ""},
-		"up, fell, and one is not Ready":    {View{Desired: 1, Operation: AddingNodes, Target: 5, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)}}, ""},
-		"down, and it is seen":              {View{Desired: 2, Operation: RemovingNodes, Target: 2, Nodes: three[:2]}, "reached"},
-		"up, and it is seen":                {View{Desired: 3, Operation: AddingNodes, Target: 3, Nodes: three}, "reached"},
-		"up, and it is nearly seen":         {View{Desired: 3, Operation: AddingNodes, Target: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)}}, "scale 3"},
+		"down, not heard":                   {View{Desired: 2, Activity: RemovingNodes, Target: 2, Nodes: drainedLast}, "scale 2"},
+		"down, and the replicas rose":       {View{Desired: 3, Activity: RemovingNodes, Target: 2, Nodes: drainedLast}, "scale 3"},
+		"down, and the replicas fell":       {View{Desired: 1, Activity: RemovingNodes, Target: 2, Nodes: drainedLast}, "scale 2"},
+		"up, not heard":                     {View{Desired: 5, Activity: AddingNodes, Target: 5, Nodes: three}, "scale 5"},
+		"up, and the replicas rose":         {View{Desired: 6, Activity: AddingNodes, Target: 5, Nodes: three}, "scale 6"},
+		"up, and the replicas fell":         {View{Desired: 4, Activity: AddingNodes, Target: 5, Nodes: three}, "scale 4"},
+		"up, fell: first nodes are drained": {View{Desired: 1, Activity: AddingNodes, Target: 5, Nodes: three}, ""},
+		"up, fell, and one is not Ready":    {View{Desired: 1, Activity: AddingNodes, Target: 5, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)}}, ""},
+		"down, and it is seen":              {View{Desired: 2, Activity: RemovingNodes, Target: 2, Nodes: three[:2]}, "reached"},
+		"up, and it is seen":                {View{Desired: 3, Activity: AddingNodes, Target: 3, Nodes: three}, "reached"},
+		"up, and it is nearly seen":         {View{Desired: 3, Activity: AddingNodes, Target: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)}}, "scale 3"},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

@@ -21,9 +21,9 @@ type View struct {
 	// runs at most Size workers.
 	Size          int
 	SizeUncertain bool
-	// Operation is the operation in flight at the portal, and Target the number of workers that a scale leaves.
-	Operation Operation
-	Target    int
+	// Activity is the operation in flight at the portal, and Target the number of workers that a scale leaves.
+	Activity Activity
+	Target   int
 	// AnswerLost reports that the portal's answer to the request was lost, so the operation may or may not be running.
 	// MayResend reports that the portal may be asked again.
 	AnswerLost, MayResend bool
@@ -46,15 +46,15 @@ type View struct {
 	Pool       *Pool  // nil if the cluster has no pool
 }
 
-// Operation is what the portal is doing to nodes.
-type Operation int
+// Activity is what the portal is doing to nodes.
+type Activity int
 
 // The operations.
 const (
-	Idle           Operation = iota
-	AddingNodes              // scale up
-	RemovingNodes            // scale down
-	ReplacingNodes           // upgrade: nodes may go and come back, under the same names or under others
+	Idle           Activity = iota
+	AddingNodes             // scale up
+	RemovingNodes           // scale down
+	ReplacingNodes          // upgrade: nodes may go and come back, under the same names or under others
 )
 
 // Machine is a Machine of Cluster API with its PortalMachine.

@@ -41,5 +41,5 @@
 // State is what is stored: the last operation, which stays when it has ended, and the record of what cannot be read back from the
 // portal. What becomes known about an operation is an Event, and State.After alone says what follows from it (state.go). The intent is
 // stored with an optimistic lock before the request is sent. An Event is stored right after the answer, and that is repeated until it
-// is stored or the time is up (Writer.Settle).
+// is stored or the time is up (Writer.Persist).
 package operation

@@ -25,7 +25,7 @@ var creations = map[Type]struct{ noun, wayOut string }{
 // again. The portal is asked ever more rarely, with the backoff of refused requests.
 func (m Runner) held(ctx context.Context, op *Operation) outcome.Outcome {
 	if infrav1.DecisionRetry.MadeOn(m.Object, op.ID) {
-		if err := m.learn(ctx, m.Writer.Settle, Event{Result: Abandoned}); err != nil {
+		if err := m.learn(ctx, m.Writer.Persist, Event{Result: Abandoned}); err != nil {
 			return outcome.Fail(err)
 		}
 		m.Backoff.Forget(string(op.Type))

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// TestSettleEndsWithTheTime: the manager's grace period is longer.
-func TestSettleEndsWithTheTime(t *testing.T) {
+// TestPersistEndsWithTheTime: the manager's grace period is longer.
+func TestPersistEndsWithTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWriterBench(t)
 		b.away(time.Hour)
 		start := time.Now()
 		ctx, cancel := Detach(t.Context())
 		defer cancel()
-		err := b.writer.Settle(ctx, b.cached, func() { putLast(b.cached, New(Scale, "5")) })
+		err := b.writer.Persist(ctx, b.cached, func() { putLast(b.cached, New(Scale, "5")) })
 		if took := time.Since(start); err == nil || took < callTimeout-time.Second || took > callTimeout+time.Second {
 			t.Errorf("%v after %s", err, took)
 		}
 	})
 }
 
-// TestSettleOutlivesAnOutage: the result is stored even if the API server is away for a moment or for a minute.
-func TestSettleOutlivesAnOutage(t *testing.T) {
+// TestPersistOutlivesAnOutage: the result is stored even if the API server is away for a moment or for a minute.
+func TestPersistOutlivesAnOutage(t *testing.T) {
 	for _, outage := range []time.Duration{time.Millisecond, 300 * time.Millisecond, 3 * time.Second, time.Minute} {
 		t.Run(outage.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestSettleOutlivesAnOutage(t *testing.T) {
 				defer cancel()
 				start := time.Now()
 				op.JobID = "job-1"
-				if err := b.writer.Settle(ctx, b.cached, func() { putLast(b.cached, op) }); err != nil {
+				if err := b.writer.Persist(ctx, b.cached, func() { putLast(b.cached, op) }); err != nil {
 					t.Fatal(err)
 				}
 				if got := b.operation(); got == nil || got.JobID != "job-1" {

@@ -106,7 +106,7 @@ func (m Runner) send(ctx context.Context, before State, send Send) (outcome.Outc
 	if created.ID != "" {
 		return m.Finish(ctx, Succeeded, created.ID), nil
 	}
-	if err := m.learn(ctx, m.Writer.Settle, Event{JobID: created.Job.ID}); err != nil {
+	if err := m.learn(ctx, m.Writer.Persist, Event{JobID: created.Job.ID}); err != nil {
 		return outcome.Fail(err), nil
 	}
 	op = m.State.Last
@@ -140,11 +140,11 @@ func (m Runner) notAccepted(ctx context.Context, before State, cause error) outc
 	}
 	refused := cloud.IsQuota(cause) || cloud.IsCapacity(cause) || cloud.IsInvalid(cause) || cloud.IsNotAllowed(cause)
 	if refused && (!last.InFlight() || last.Type == op.Type) { // a refused deletion does not end the operation in flight
-		if err := m.learn(ctx, m.Writer.Settle, Event{Result: Refused, NoWorkers: insistsOnWorkers(op, cause)}); err != nil {
+		if err := m.learn(ctx, m.Writer.Persist, Event{Result: Refused, NoWorkers: insistsOnWorkers(op, cause)}); err != nil {
 			return outcome.Fail(err)
 		}
 	} else {
-		if err := m.Writer.Settle(ctx, m.Object, func() { before.Put(m.Object) }); err != nil {
+		if err := m.Writer.Persist(ctx, m.Object, func() { before.Put(m.Object) }); err != nil {
 			return outcome.Fail(err)
 		}
 		*m.State = before
@@ -235,7 +235,7 @@ func (m Runner) NotFound(ctx context.Context, what string) outcome.Outcome {
 
 // markLost stores that the operation is lost, and why. The provider does not send it again at once.
 func (m Runner) markLost(ctx context.Context, why string) outcome.Outcome {
-	if err := m.learn(ctx, m.Writer.Settle, Event{Unknown: why, At: metav1.Now()}); err != nil {
+	if err := m.learn(ctx, m.Writer.Persist, Event{Unknown: why, At: metav1.Now()}); err != nil {
 		return outcome.Fail(err)
 	}
 	if op := m.State.Last; op.Type.Repeatable() {
@@ -256,7 +256,7 @@ func (m Runner) lost(ctx context.Context) outcome.Outcome {
 
 // Finish stores how the operation in flight ended. createdID is the id of the resource that a creation created.
 func (m Runner) Finish(ctx context.Context, result Result, createdID string) outcome.Outcome {
-	if err := m.learn(ctx, m.Writer.Settle, Event{Result: result, CreatedID: createdID}); err != nil {
+	if err := m.learn(ctx, m.Writer.Persist, Event{Result: result, CreatedID: createdID}); err != nil {
 		return outcome.Fail(err)
 	}
 	op := m.State.Last
@@ -269,7 +269,7 @@ func (m Runner) Finish(ctx context.Context, result Result, createdID string) out
 
 // abandon ends the operation because a person asked for it. The provider does not send the same request again at once.
 func (m Runner) abandon(ctx context.Context) outcome.Outcome {
-	if err := m.learn(ctx, m.Writer.Settle, Event{Result: Abandoned}); err != nil {
+	if err := m.learn(ctx, m.Writer.Persist, Event{Result: Abandoned}); err != nil {
 		return outcome.Fail(err)
 	}
 	op := m.State.Last
@@ -279,7 +279,7 @@ func (m Runner) abandon(ctx context.Context) outcome.Outcome {
 
 // fail ends an operation whose job failed.
 func (m Runner) fail(ctx context.Context, op *Operation, cause *cloud.Error) outcome.Outcome {
-	if err := m.learn(ctx, m.Writer.Settle, Event{Result: Failed, NextName: nextName(op.Target)}); err != nil {
+	if err := m.learn(ctx, m.Writer.Persist, Event{Result: Failed, NextName: nextName(op.Target)}); err != nil {
 		return outcome.Fail(err)
 	}
 	m.event(corev1.EventTypeWarning, infrav1.EventOperationFailed, op, "Job %s for the %s failed: %v", op.JobID, op, cause)

@@ -66,10 +66,10 @@ func (w Writer) Change(ctx context.Context, obj client.Object, change func()) er
 	return nil
 }
 
-// Settle stores the result of a portal call. It applies the change to the object as it is now, and repeats that after every
+// Persist stores the result of a portal call. It applies the change to the object as it is now, and repeats that after every
 // failure until the result is stored, the object is gone or ctx is done. ctx must be detached from the reconcile, and change must
 // be idempotent.
-func (w Writer) Settle(ctx context.Context, obj client.Object, change func()) error {
+func (w Writer) Persist(ctx context.Context, obj client.Object, change func()) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := w.Change(ctx, obj, change)
 		if err == nil || apierrors.IsNotFound(err) {

@@ -130,8 +130,8 @@ func TestIntendStopsAtAConflict(t *testing.T) {
 	}
 }
 
-// TestSettleAfterAConflict: a result is stored on the present object, and other writers' changes are kept.
-func TestSettleAfterAConflict(t *testing.T) {
+// TestPersistAfterAConflict: a result is stored on the present object, and other writers' changes are kept.
+func TestPersistAfterAConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWriterBench(t)
 		op := New(Scale, "5")
@@ -140,7 +140,7 @@ func TestSettleAfterAConflict(t *testing.T) {
 		}
 		b.somebodyElse()
 		op.JobID = "job-1"
-		if err := b.writer.Settle(t.Context(), b.cached, func() { putLast(b.cached, op) }); err != nil {
+		if err := b.writer.Persist(t.Context(), b.cached, func() { putLast(b.cached, op) }); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.operation(); got == nil || got.JobID != "job-1" || b.stored().Annotations["note"] == "" {
@@ -152,15 +152,15 @@ func TestSettleAfterAConflict(t *testing.T) {
 	})
 }
 
-// TestSettleEndsWithTheObject: if the object is gone, its result need not be stored.
-func TestSettleEndsWithTheObject(t *testing.T) {
+// TestPersistEndsWithTheObject: if the object is gone, its result need not be stored.
+func TestPersistEndsWithTheObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWriterBench(t)
 		if err := b.store.Delete(t.Context(), b.stored()); err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		err := b.writer.Settle(t.Context(), b.cached, func() { putLast(b.cached, New(Scale, "5")) })
+		err := b.writer.Persist(t.Context(), b.cached, func() { putLast(b.cached, New(Scale, "5")) })
 		if !apierrors.IsNotFound(err) || time.Since(start) > time.Second {
 			t.Errorf("%v after %s", err, time.Since(start))
 		}

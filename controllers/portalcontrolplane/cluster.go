@@ -21,9 +21,9 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 	})
 }
 
-// settleTime is how long the creation waits for the MachineDeployments of one manifest to arrive, so that the first size is their
+// gatherTime is how long the creation waits for the MachineDeployments of one manifest to arrive, so that the first size is their
 // sum.
-const settleTime = 3 * time.Second
+const gatherTime = 3 * time.Second
 
 // createRequest collects the parameters of the portal cluster, except its name, or returns an outcome with what is missing.
 func (r *Reconciler) createRequest(ctx context.Context, s *scope) (cloud.CreateClusterRequest, outcome.Outcome) {
@@ -36,8 +36,8 @@ func (r *Reconciler) createRequest(ctx context.Context, s *scope) (cloud.CreateC
 	if !o.IsDone() {
 		return none, o
 	}
-	if wait := settleTime - time.Since(desired.Youngest); wait > 0 {
-		return none, outcome.WaitFor(min(wait, settleTime), infrav1.WaitingForObjectReason, "waiting a few seconds for all MachineDeployments to be created")
+	if wait := gatherTime - time.Since(desired.Youngest); wait > 0 {
+		return none, outcome.WaitFor(min(wait, gatherTime), infrav1.WaitingForObjectReason, "waiting a few seconds for all MachineDeployments to be created")
 	}
 	if o := workers.Manageable(&s.Pass, desired.FirstSize(), 0); !o.IsDone() {
 		return none, o

@@ -21,30 +21,30 @@ const (
 	TemplateKind = "PortalMachineTemplate"
 )
 
-// Members are the objects of a Cluster that ask for workers, and the claims of its Machines. A pass reads them once from the cache, and
+// Members are the objects of a Cluster that ask for workers, and the PortalMachines of its Machines. A pass reads them once from the cache, and
 // once more past it before it changes the workers.
 type Members struct {
-	deployments []clusterv1.MachineDeployment
-	sets        []clusterv1.MachineSet
-	Machines    []clusterv1.Machine // those that are backed by PortalMachines
-	claims      []infrav1.PortalMachine
-	pools       []clusterv1.MachinePool
-	pool        *pool // the pool that gets nodes, or nil
+	deployments    []clusterv1.MachineDeployment
+	sets           []clusterv1.MachineSet
+	Machines       []clusterv1.Machine // those that are backed by PortalMachines
+	portalMachines []infrav1.PortalMachine
+	pools          []clusterv1.MachinePool
+	pool           *pool // the pool that gets nodes, or nil
 }
 
 // ReadMembers reads the members of the Cluster.
 func ReadMembers(ctx context.Context, reader client.Reader, cluster *clusterv1.Cluster) (Members, error) {
 	deployments, sets, machines, pools := &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineList{}, &clusterv1.MachinePoolList{}
-	claims := &infrav1.PortalMachineList{}
+	ours := &infrav1.PortalMachineList{}
 	of := []client.ListOption{client.InNamespace(cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}}
-	for _, list := range []client.ObjectList{deployments, sets, machines, pools, claims} {
+	for _, list := range []client.ObjectList{deployments, sets, machines, pools, ours} {
 		if err := reader.List(ctx, list, of...); err != nil {
 			return Members{}, fmt.Errorf("list %T: %w", list, err)
 		}
 	}
-	ours := slices.DeleteFunc(machines.Items, func(m clusterv1.Machine) bool { return m.Spec.InfrastructureRef.Kind != machineKind })
+	backed := slices.DeleteFunc(machines.Items, func(m clusterv1.Machine) bool { return m.Spec.InfrastructureRef.Kind != machineKind })
 	pool, err := readPool(ctx, reader, pools.Items)
-	return Members{deployments.Items, sets.Items, ours, claims.Items, pools.Items, pool}, err
+	return Members{deployments.Items, sets.Items, backed, ours.Items, pools.Items, pool}, err
 }
 
 // machine returns the Machine as it was read and the writes so far have changed it, or nil.
@@ -55,10 +55,10 @@ func (all Members) machine(name string) *clusterv1.Machine {
 	return nil
 }
 
-// claim returns the PortalMachine as it was read and the writes so far have changed it, or nil.
-func (all Members) claim(name string) *infrav1.PortalMachine {
-	if i := slices.IndexFunc(all.claims, func(c infrav1.PortalMachine) bool { return c.Name == name }); i >= 0 {
-		return &all.claims[i]
+// portalMachine returns the PortalMachine as it was read and the writes so far have changed it, or nil.
+func (all Members) portalMachine(name string) *infrav1.PortalMachine {
+	if i := slices.IndexFunc(all.portalMachines, func(c infrav1.PortalMachine) bool { return c.Name == name }); i >= 0 {
+		return &all.portalMachines[i]
 	}
 	return nil
 }

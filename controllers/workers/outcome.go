@@ -22,7 +22,7 @@ func (d *decision) outcome(p *pass.Pass, drains map[string]string) outcome.Outco
 		return outcome.WaitFor(p.Op().ResendIn(), infrav1.AnswerLostReason, "the portal's answer to the %s was lost. %d worker nodes exist", p.Op(), len(d.plan.Present))
 	case p.Op().Is(operation.Scale):
 		reason := infrav1.ScalingUpReason
-		if operationOn(p.Op()) == claims.RemovingNodes {
+		if activityOf(p.Op()) == claims.RemovingNodes {
 			reason = infrav1.ScalingDownReason
 		}
 		return outcome.WaitFor(0, reason, "waiting for the portal to finish the %s (job %s)", p.Op(), p.Op().JobID)

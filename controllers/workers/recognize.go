@@ -100,7 +100,7 @@ func (d *decision) recognized(p *pass.Pass) outcome.Outcome {
 		return outcome.Outcome{}
 	}
 	// The number of worker Nodes is only known right after the creation. Later a person may have added some.
-	bound := slices.ContainsFunc(d.members.claims, func(m infrav1.PortalMachine) bool { return m.Spec.ProviderID != "" })
+	bound := slices.ContainsFunc(d.members.portalMachines, func(m infrav1.PortalMachine) bool { return m.Spec.ProviderID != "" })
 	fresh := p.Last.Is(operation.Create) && controls == 0 && !bound
 	expected := int(ptr.Deref(p.ControlPlane.Spec.Replicas, 1))
 	if fresh && unmarked > p.Record.Size && unmarked <= p.Record.Size+expected {

@@ -97,7 +97,7 @@ func TestRecognized(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			s := &scene{Pass: pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}, State: operation.State{Record: operation.Record{Size: 2}}}}
 			if test.bound {
-				s.members.claims = []infrav1.PortalMachine{{Spec: infrav1.PortalMachineSpec{ProviderID: "portal:///w"}}}
+				s.members.portalMachines = []infrav1.PortalMachine{{Spec: infrav1.PortalMachineSpec{ProviderID: "portal:///w"}}}
 			}
 			s.ControlPlane.Spec.Replicas, s.ControlPlane.Spec.WorkerNodeSelector = ptr.To[int32](3), test.selector
 			s.nodes.Workers = make([]corev1.Node, test.selected)

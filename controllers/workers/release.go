@@ -34,7 +34,7 @@ func (k Keeper) Release(ctx context.Context, p *pass.Pass, way access.Way) error
 		return err
 	}
 	// While the portal removes nodes, all of them are left alone, because Pods would return to those that go.
-	stays := p.Cluster != nil && p.Owns() && p.DeletionPolicy() == infrav1.DeletionPolicyRetain && operationOn(p.Op()) != claims.RemovingNodes
+	stays := p.Cluster != nil && p.Owns() && p.DeletionPolicy() == infrav1.DeletionPolicyRetain && activityOf(p.Op()) != claims.RemovingNodes
 	if stays {
 		if err := k.restoreNodes(ctx, p, way, machines.Items); err != nil {
 			return err

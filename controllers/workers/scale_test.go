@@ -36,11 +36,11 @@ func TestMostWorkers(t *testing.T) {
 	}
 }
 
-// TestOperationOn checks what an operation does to nodes.
-func TestOperationOn(t *testing.T) {
+// TestActivityOf checks what an operation does to nodes.
+func TestActivityOf(t *testing.T) {
 	tests := map[string]struct {
 		op *operation.Operation
-		on claims.Operation
+		on claims.Activity
 	}{
 		"none":                   {nil, claims.Idle},
 		"create":                 {&operation.Operation{Type: operation.Create, Target: "a-1"}, claims.ReplacingNodes},
@@ -56,7 +56,7 @@ func TestOperationOn(t *testing.T) {
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			if got := operationOn(test.op); got != test.on {
+			if got := activityOf(test.op); got != test.on {
 				t.Errorf("it does %d to nodes, want %d", got, test.on)
 			}
 		})

@@ -22,8 +22,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
-// operationOn returns what the operation in flight does to nodes.
-func operationOn(op *operation.Operation) claims.Operation {
+// activityOf returns what the operation in flight does to nodes.
+func activityOf(op *operation.Operation) claims.Activity {
 	switch {
 	case op == nil:
 		return claims.Idle
@@ -55,7 +55,7 @@ func viewOf(p *pass.Pass, d Desired) claims.View {
 		Order:         claims.Order(order.Order),
 		OrderAssumed:  order.Source == infrav1.RemovalOrderAssumed,
 		ObservedOrder: p.Record.RemovalOrder.Order,
-		Operation:     operationOn(p.Op()),
+		Activity:      activityOf(p.Op()),
 		Adopted:       adopted(p),
 		Autoscaled:    d.autoscaled,
 		Now:           time.Now(),
@@ -70,7 +70,7 @@ func viewOf(p *pass.Pass, d Desired) claims.View {
 // machineViews returns the Machines for a plan. recorded is what the portal cluster was created with, if that is known.
 func machineViews(members Members, recorded *infrav1.WorkerParameters, checks healthChecks) []claims.Machine {
 	byName := map[string]infrav1.PortalMachine{}
-	for _, pm := range members.claims {
+	for _, pm := range members.portalMachines {
 		byName[pm.Name] = pm
 	}
 	var views []claims.Machine

@@ -214,8 +214,8 @@ func TestMachineViews(t *testing.T) {
 		return pm
 	}
 	all := Members{
-		Machines: []clusterv1.Machine{machine("m1", "c1", false), machine("m2", "c2", false), machine("m3", "c3", false), machine("m4", "c4", true)},
-		claims:   []infrav1.PortalMachine{claim("c2", "large"), claim("c1", "small")},
+		Machines:       []clusterv1.Machine{machine("m1", "c1", false), machine("m2", "c2", false), machine("m3", "c3", false), machine("m4", "c4", true)},
+		portalMachines: []infrav1.PortalMachine{claim("c2", "large"), claim("c1", "small")},
 	}
 	all.Machines[0].Status.Conditions = []metav1.Condition{{Type: "Licensed", Status: metav1.ConditionFalse}}
 	checks := healthChecks{machines: []clusterv1.UnhealthyMachineCondition{{Type: "Licensed", Status: metav1.ConditionFalse}}}

@@ -60,7 +60,7 @@ func (k Keeper) write(ctx context.Context, p *pass.Pass, workload client.Client,
 		return "", err
 	}
 	*machine = *freshMachine
-	if claim := members.claim(machine.Spec.InfrastructureRef.Name); claim != nil {
+	if claim := members.portalMachine(machine.Spec.InfrastructureRef.Name); claim != nil {
 		if err := k.Live.Get(ctx, client.ObjectKeyFromObject(claim), freshClaim); err != nil {
 			return "", err
 		}
@@ -77,7 +77,7 @@ func (k Keeper) writeMachine(ctx context.Context, writer operation.Writer, membe
 	}
 	switch w.Step {
 	case claims.WriteClaim:
-		return writeClaim(ctx, writer, machine, members.claim(machine.Spec.InfrastructureRef.Name), w.Machine)
+		return writePortalMachine(ctx, writer, machine, members.portalMachine(machine.Spec.InfrastructureRef.Name), w.Machine)
 	case claims.WriteNodeRef:
 		before := machine.DeepCopy()
 		machine.Status.NodeRef.Name = w.Machine.Want.NodeRef
@@ -121,9 +121,9 @@ func setHook(m *clusterv1.Machine, hook string, on bool) {
 	}
 }
 
-// writeClaim binds the PortalMachine of a Machine to a Node, or releases it. Core copies no providerID from a PortalMachine
+// writePortalMachine binds the PortalMachine of a Machine to a Node, or releases it. Core copies no providerID from a PortalMachine
 // that was deleted by hand, so then the Machine itself is changed.
-func writeClaim(
+func writePortalMachine(
 	ctx context.Context, writer operation.Writer, machine *clusterv1.Machine, claim *infrav1.PortalMachine, c claims.Change[claims.Machine],
 ) error {
 	id := c.Want.ClaimProviderID

@@ -31,7 +31,7 @@ func bindings(t *testing.T) (Keeper, *scene) {
 			t.Fatal(err)
 		}
 	}
-	s.members.Machines, s.members.claims = machines.Items, claimed.Items
+	s.members.Machines, s.members.portalMachines = machines.Items, claimed.Items
 	s.Writer = operation.Writer{Client: k.Client}
 	return k, s
 }
@@ -72,7 +72,7 @@ func TestWritesOfMachines(t *testing.T) {
 func TestWritesOfChangedMachines(t *testing.T) {
 	k, s := bindings(t)
 	k.Live = k.Client
-	for _, obj := range []client.Object{s.members.machine("m").DeepCopy(), s.members.claim("c").DeepCopy()} {
+	for _, obj := range []client.Object{s.members.machine("m").DeepCopy(), s.members.portalMachine("c").DeepCopy()} {
 		obj.SetLabels(map[string]string{"by": "somebody"})
 		if err := k.Client.Update(t.Context(), obj); err != nil {
 			t.Fatal(err)
@@ -83,10 +83,10 @@ func TestWritesOfChangedMachines(t *testing.T) {
 			t.Errorf("%+v: %v", w, err)
 		}
 	}
-	if m, c := s.members.machine("m"), s.members.claim("c"); m.Labels["by"] == "" || len(m.Annotations) != 2 || c.Labels["by"] == "" || c.Spec.Node == nil {
+	if m, c := s.members.machine("m"), s.members.portalMachine("c"); m.Labels["by"] == "" || len(m.Annotations) != 2 || c.Labels["by"] == "" || c.Spec.Node == nil {
 		t.Errorf("%+v, %+v", m.ObjectMeta, c)
 	}
-	s.members.claims = nil
+	s.members.portalMachines = nil
 	if _, err := k.write(t.Context(), &s.Pass, nil, s.members, bind); !apierrors.IsNotFound(err) {
 		t.Errorf("no PortalMachine: %v", err)
 	}
