@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Everything is built from Go modules. The build needs only Go, make, gcc (for the race detector) and git.
+# Everything can be built from Go modules. The build needs only Go, make, gcc (for the race detector) and git.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -50,22 +50,19 @@ build: ## Build the manager and the commands into bin/
 	@hack/progress.sh env $(GOBUILD) -ldflags '$(STAMP)' -v -o $(BIN)/manager .
 	@hack/progress.sh env $(GOBUILD) -ldflags '$(STAMP)' -v -o $(BIN)/ ./cmd/...
 
-# PREBUILT=1 fetches released binaries instead of compiling them (hack/prebuilt/doc.go). PREBUILT_FLAGS names mirrors and pins.
-PREBUILT :=
-PREBUILT_FLAGS :=
-
+# The scripts of kube and core read PREBUILT and PREBUILT_FLAGS from the environment (hack/prebuilt/doc.go).
 .PHONY: kube
-kube: $(BIN)/.kube ## Build etcd, kube-apiserver and the like into bin/ (once; minutes), or fetch them: make kube PREBUILT=1
+kube: $(BIN)/.kube ## Fetch etcd, kube-apiserver and the like into bin/, or compile them (once; PREBUILT=0 only compiles)
 
 $(BIN)/.kube: $(KUBE_MODULE)
-	@PREBUILT='$(PREBUILT)' PREBUILT_FLAGS='$(PREBUILT_FLAGS)' hack/kube/build.sh
+	@hack/kube/build.sh
 	@touch $@
 
 .PHONY: core
-core: $(BIN)/.core ## Build Cluster API's core manager and clusterctl into bin/ (once; minutes)
+core: $(BIN)/.core ## Fetch Cluster API's core manager and clusterctl into bin/, or compile them (once; PREBUILT=0 only compiles)
 
 $(BIN)/.core: $(TOOLS_MODULE)
-	@echo "Cluster API core and clusterctl into bin/: compiled once (about 3 minutes on 2 cores), afterwards from Go's build cache"
+	@echo "Cluster API core and clusterctl into bin/: fetched, or compiled once (about 3 minutes on 2 cores) and then from Go's build cache"
 	@hack/tools/build.sh core
 	@touch $@
 

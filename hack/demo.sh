@@ -28,11 +28,11 @@ plan() {
 	fi
 }
 
-# run TARGET [NAME]: builds the target and records the duration under NAME, which plan uses.
+# run TARGET: builds the target and records the duration, which plan uses.
 run() {
 	local begin=$SECONDS
 	"$make" --no-print-directory "$1"
-	echo "${2:-$1} $((SECONDS - begin))" >>"$took"
+	echo "$1 $((SECONDS - begin))" >>"$took"
 }
 
 # steps: prints how long the demonstration itself took last time. The demonstration records its steps when they end, and lists them at its
@@ -44,19 +44,13 @@ steps() {
 }
 
 echo "make demo builds what is missing, and then takes a cluster through its life on this machine:"
-if [ -n "${PREBUILT:-}" ]; then
-	kube=prebuilt
-	plan prebuilt bin/.kube "1. fetch etcd, kube-apiserver and the like, and compile kwok (make kube PREBUILT=1)" "about half a gigabyte, once"
-else
-	kube=kube
-	plan kube bin/.kube "1. compile etcd, kube-apiserver and the like (make kube; PREBUILT=1 fetches them)" "about 10 minutes on 2 cores, once"
-fi
-plan core bin/.core "2. compile Cluster API's core manager and clusterctl (make core)" "about 3 minutes on 2 cores, once"
+plan kube bin/.kube "1. fetch etcd, kube-apiserver and the like, or compile them (make kube)" "up to 10 minutes on 2 cores, once"
+plan core bin/.core "2. fetch Cluster API's core manager and clusterctl, or compile them (make core)" "up to 6 minutes on 2 cores, once"
 plan build "" "3. compile the provider and the sandbox (make build)" "about 2 minutes on 2 cores, seconds afterwards"
 echo "  4. create, scale, upgrade, roll out and delete a cluster: $(steps); the steps are listed when it begins"
 echo
 
-"$make" --no-print-directory -q bin/.kube 2>/dev/null || run kube "$kube"
+"$make" --no-print-directory -q bin/.kube 2>/dev/null || run kube
 "$make" --no-print-directory -q bin/.core 2>/dev/null || run core
 run build
 exec bin/portal-sandbox demo "$@"

@@ -5,7 +5,7 @@
 # kube-apiserver for each version of cloud/emulator/workload/versions.txt. The sources are compiled once, because only the version in the
 # binary differs. Later builds come from Go's build cache.
 #
-# With PREBUILT=1 it fetches the released binaries of all but kwok (hack/prebuilt/doc.go). PREBUILT_FLAGS are flags of that command.
+# It compiles only what hack/prebuilt could not fetch (hack/prebuilt/doc.go describes PREBUILT and PREBUILT_FLAGS).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -16,10 +16,14 @@ assets=${KUBEBUILDER_ASSETS:-}
 if [ "$assets" = "$bin" ]; then assets=; fi
 mkdir -p "$bin"
 
-steps=$(($(echo "$versions" | wc -l) + 4))
-if [ -n "$assets" ]; then steps=$((steps - 1)); fi
-if ! command -v kubectl >/dev/null; then steps=$((steps + 1)); fi
-if [ -n "${PREBUILT:-}" ]; then steps=1; fi
+# shellcheck disable=SC2086 # a list of words
+programs="$(printf 'kube-apiserver-%s ' $versions)kube-controller-manager kube-scheduler kwok"
+if [ -z "$assets" ]; then programs="etcd $programs"; fi
+if ! command -v kubectl >/dev/null; then programs="$programs kubectl"; fi
+fetched=
+# shellcheck disable=SC2086 # lists of words
+[ "${PREBUILT:-}" = 0 ] || fetched=$(cd "$root" && CGO_ENABLED=0 GOWORK=off go run -trimpath ./hack/prebuilt ${PREBUILT_FLAGS:-} $programs)
+steps=$(($(echo "$programs" | wc -w) - $(echo "$fetched" | wc -w)))
 step=0
 
 # stamp VERSION: prints the linker flags with which a binary reports that version, as in a release build.
@@ -30,8 +34,9 @@ stamp() {
 	echo "-s -w -X $p.gitVersion=$1 -X $p.gitMajor=$major -X $p.gitMinor=$minor -X $p.gitTreeState=clean"
 }
 
-# build NAME PACKAGE LDFLAGS [NOTE]
+# build NAME PACKAGE LDFLAGS [NOTE]: builds what was not fetched.
 build() {
+	case " $fetched " in *" $1 "*) return 0 ;; esac
 	step=$((step + 1))
 	printf '[%d/%d] %-28s' "$step" "$steps" "$1"
 	if [ -n "${4:-}" ] && [ ! -e "$bin/$1" ]; then printf ' (%s)' "$4"; fi
@@ -45,7 +50,9 @@ build() {
 
 # compile builds everything but kwok.
 compile() {
-	echo "Kubernetes binaries into bin/: compiled once (about 10 minutes on 2 cores), afterwards taken from Go's build cache"
+	if [ "$steps" -gt 0 ]; then
+		echo "Kubernetes binaries into bin/: compiled once (about 10 minutes on 2 cores), afterwards taken from Go's build cache"
+	fi
 	if [ -n "$assets" ]; then
 		echo "      etcd, kube-apiserver         from KUBEBUILDER_ASSETS ($assets)"
 		ln -sf "$assets/etcd" "$bin/etcd"
@@ -66,18 +73,11 @@ compile() {
 	fi
 }
 
-# fetch fetches the released binaries instead.
-fetch() {
-	echo "Kubernetes binaries into bin/: fetched once (about half a gigabyte), and kwok compiled"
-	# shellcheck disable=SC2086 # several flags
-	(cd "$root" && GOWORK=off go run ./hack/prebuilt -bin "$bin" ${PREBUILT_FLAGS:-})
-}
-
-if [ -n "${PREBUILT:-}" ]; then fetch; else compile; fi
+compile
 build kwok sigs.k8s.io/kwok/cmd/kwok "-s -w"
 
 # The stages with which kwok simulates kubelets: the stock stages that package workload does not replace, in one file.
-stages=$(cd "$here" && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage
+stages=$(cd "$here" && go mod download sigs.k8s.io/kwok && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage
 for stage in node/heartbeat-with-lease/node-heartbeat-with-lease pod/fast/pod-ready \
 	pod/fast/pod-complete pod/fast/pod-delete; do
 	echo ---

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command prebuilt fetches released Kubernetes and etcd binaries into bin/. make kube runs it if PREBUILT=1 is set, and
-// compiles the binaries otherwise:
+// Command prebuilt takes programs out of the container images in which their projects release them, and puts them into bin/. make kube and
+// make core run it before they compile anything. PREBUILT says what they do:
 //
-//	make kube PREBUILT=1
+//	make demo               # take what can be had, and compile the rest
+//	make demo PREBUILT=0    # compile everything
+//	make demo PREBUILT=1    # fail if a program cannot be had
 //
-// It fetches the versions that make kube compiles: those of cloud/emulator/workload/versions.txt, and the etcd of hack/kube/go.mod. Files
-// come from dl.k8s.io and from etcd's releases on github.com, or from mirrors with the same paths. All downloads use TLS.
+// images.txt lists the images. To use a mirror, or digests of your own, copy this file and name the copy:
 //
-//	make kube PREBUILT=1 PREBUILT_FLAGS='-kubernetes https://mirror.example/kubernetes -checksums my-checksums.txt'
+//	make demo PREBUILT_FLAGS='-images mirror.txt'
 //
-// The command uses no file before it has checked the file's SHA-256. A checksum in hack/kube/checksums.txt, or in the file that -checksums
-// names, is a pin, and only the pin counts. A file without a pin is checked against the checksum that the release host publishes beside it.
-// This detects a broken download, but trusts the host. In that case the command prints the lines that would pin the files.
+// All requests use TLS, and the registry must not ask for a login. A layer is used only if its SHA-256 is that of the image's manifest, and a
+// manifest only if its SHA-256 is the pinned digest. Without a pin, the registry says which manifest belongs to the tag. The command prints
+// which images these were.
 //
-// The command moves a file to its name in bin/ only after the file is complete and checked, so an interrupted download leaves nothing.
+// A program gets its name in bin/ only when it is complete and checked. So an interrupted or wrong download leaves nothing. The first error
+// ends the attempt, and the command prints the programs that it has got to stdout, for the scripts that compile the others.
 package main

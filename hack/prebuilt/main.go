@@ -3,72 +3,90 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
+	"strings"
 	"syscall"
 	"time"
 )
 
 func main() {
-	f := &fetcher{out: os.Stdout, client: &http.Client{CheckRedirect: onlyTLS}}
-	flag.StringVar(&f.bin, "bin", "bin", "`directory` that receives the binaries")
-	flag.StringVar(&f.kubernetes, "kubernetes", "https://dl.k8s.io", "`URL` of Kubernetes' releases")
-	flag.StringVar(&f.etcd, "etcd", "https://github.com/etcd-io/etcd/releases/download", "`URL` of etcd's releases")
-	checksums := flag.String("checksums", filepath.Join("hack", "kube", "checksums.txt"), "`file` with pinned checksums")
+	client := &http.Client{CheckRedirect: onlyTLS}
+	f := &fetcher{bin: "bin", client: client, answer: 5 * time.Second, pause: 30 * time.Second, out: os.Stderr}
+	list := flag.String("images", filepath.Join("hack", "prebuilt", "images.txt"), "`file` with the images")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, f, *checksums); err != nil {
-		fmt.Fprintln(os.Stderr, "\nhack/prebuilt:", err)
-		stop()
+	fetched, err := f.fetch(ctx, *list, flag.Args())
+	fmt.Println(strings.Join(fetched, " "))
+	if err != nil && os.Getenv("PREBUILT") != "1" && ctx.Err() == nil {
+		fmt.Fprintf(os.Stderr, "compiling instead of fetching %v\n", err)
+		err = nil
+	}
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "hack/prebuilt: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, f *fetcher, checksums string) error {
-	if runtime.GOOS != "linux" {
-		return fmt.Errorf("kube-apiserver and etcd are released for Linux only, not for %s. Run make kube without PREBUILT", runtime.GOOS)
-	}
-	for _, url := range []string{f.kubernetes, f.etcd} {
-		if err := tlsOnly(url); err != nil {
-			return err
-		}
-	}
-	pins, err := readPins(checksums)
-	if err != nil {
-		return err
-	}
-	f.pins = pins
-	versions, err := kubernetesVersions(filepath.Join("cloud", "emulator", "workload", "versions.txt"))
-	if err != nil {
-		return err
-	}
-	etcd, err := etcdVersion(filepath.Join("hack", "kube", "go.mod"))
-	if err != nil {
-		return err
-	}
-	_, noKubectl := exec.LookPath("kubectl")
-	begin := time.Now()
-	if err := f.fetch(ctx, files(versions, etcd, runtime.GOARCH, noKubectl != nil)); err != nil {
-		return err
-	}
-	newest := filepath.Join(f.bin, "kube-apiserver")
-	err = errors.Join(ignoreMissing(os.Remove(newest)), os.Symlink("kube-apiserver-"+versions[len(versions)-1], newest))
-	_, _ = fmt.Fprintf(f.out, "released binaries: %.0f s\n", time.Since(begin).Seconds())
-	return err
+// fetcher fetches programs from container images into bin.
+type fetcher struct {
+	bin    string
+	client *http.Client
+	answer time.Duration // how long a registry may take until it answers
+	pause  time.Duration // how long an answer may pause
+	out    io.Writer
 }
 
-func ignoreMissing(err error) error {
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+// image is a line of images.txt.
+type image struct {
+	file             string // the program's name in the image
+	host, repository string
+	reference        string // the digest, or the tag if there is no digest
+}
+
+// fetch fetches the programs up to the first error, and returns the names of those that are in bin now.
+func (f *fetcher) fetch(ctx context.Context, list string, programs []string) (fetched []string, err error) {
+	images, err := os.ReadFile(list) //nolint:gosec // The user names the file.
+	if err != nil {
+		return nil, err
 	}
-	return err
+	for i, program := range programs {
+		begin := time.Now()
+		img, err := find(string(images), program)
+		if err != nil {
+			return fetched, fmt.Errorf("%s: %w", program, err)
+		}
+		digest, err := f.install(ctx, img, filepath.Join(f.bin, program))
+		if err != nil {
+			return fetched, fmt.Errorf("%s: %w", program, err)
+		}
+		_, _ = fmt.Fprintf(f.out, "[%d/%d] %-28s fetched, %.0f s\n", i+1, len(programs), program, time.Since(begin).Seconds())
+		if digest != img.reference {
+			_, _ = fmt.Fprintf(f.out, "      not pinned, so only %s vouches for it: @%s\n", img.host, digest)
+		}
+		fetched = append(fetched, program)
+	}
+	return fetched, nil
+}
+
+// find finds the image of the program in the text of images.txt.
+func find(images, program string) (image, error) {
+	for line := range strings.Lines(images) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == program {
+			name, digest, _ := strings.Cut(fields[2], "@")
+			host, name, _ := strings.Cut(name, "/")
+			repository, tag, _ := strings.Cut(name, ":")
+			return image{fields[1], host, repository, cmp.Or(digest, tag)}, nil
+		}
+	}
+	return image{}, errors.New("no image is listed")
 }

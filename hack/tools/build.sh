@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# build.sh core: builds Cluster API's core manager and clusterctl into bin/, from the modules pinned in this folder, and renders the core
-# provider's manifests (CRDs, webhooks) into bin/capi-core/.
+# build.sh core: brings Cluster API's core manager and clusterctl into bin/. It compiles what hack/prebuilt could not fetch
+# (hack/prebuilt/doc.go describes PREBUILT and PREBUILT_FLAGS), from the modules pinned in this folder. From these modules it also renders
+# the core provider's manifests (CRDs, webhooks) into bin/capi-core/.
 # build.sh NAME PACKAGE [MODULE]: builds one tool into bin/NAME, from the modules pinned in this folder or in the given folder of hack/.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -11,10 +12,12 @@ mkdir -p "$bin"
 cd "$here/../${3:-tools}"
 export CGO_ENABLED=0 GOWORK=off
 
-# build NAME PACKAGE [FLAGS...]
+# build NAME PACKAGE [FLAGS...]: builds what was not fetched.
+fetched=
 build() {
 	name=$1 package=$2
 	shift 2
+	case " $fetched " in *" $name "*) return 0 ;; esac
 	printf '%-34s' "$name"
 	begin=$(date +%s)
 	"$here/../progress.sh" go build -v -trimpath -o "$bin/$name" "$@" "$package" || {
@@ -28,6 +31,9 @@ build() {
 # core: the manager and clusterctl report the version of their module, as the released binaries do. The build tag is that of the released
 # manager.
 core() {
+	# shellcheck disable=SC2086 # several flags
+	[ "${PREBUILT:-}" = 0 ] || fetched=$(cd "$here/../.." && go run -trimpath ./hack/prebuilt ${PREBUILT_FLAGS:-} capi-core-manager clusterctl)
+	go mod download sigs.k8s.io/cluster-api
 	version=$(go list -m -f '{{.Version}}' sigs.k8s.io/cluster-api)
 	minor=${version#v*.}
 	p=sigs.k8s.io/cluster-api/version
