@@ -20,6 +20,13 @@
 // An event stream sends at most one state and one part of the log every 250 ms, no matter how much happens at the portal, and nothing while
 // nothing changes. All streams share one reading of the state. At most 16 streams are open at a time.
 //
+// # Recordings
+//
+// [Record] writes what a stream sends to a file, and [ListenPlayer] serves the page with such a file in place of a portal: the same
+// files, of which recording.js is the source of events. A jump in the recording is a new connection to all the others. [PlayerFiles]
+// are for any server of files. cmd/portal-player has a recording of make demo, and says how to make it again after a change of
+// what a stream sends.
+//
 // # Who may look and click
 //
 // The server listens on loopback and answers only to loopback names, so no other machine reaches it, and no web page reaches it

@@ -87,6 +87,11 @@ type Server struct {
 
 // Listen serves the page on a loopback address, such as 127.0.0.1:0, in the background until Close.
 func Listen(ctx context.Context, address string, options Options) (*Server, error) {
+	return serve(ctx, address, Handler(options))
+}
+
+// serve serves a page on a loopback address in the background.
+func serve(ctx context.Context, address string, handler http.Handler) (*Server, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
@@ -97,7 +102,7 @@ func Listen(ctx context.Context, address string, options Options) (*Server, erro
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Server{URL: "http://" + listener.Addr().String() + "/", cancel: cancel, ended: make(chan struct{})}
 	s.server = &http.Server{
-		Handler:           Handler(options),
+		Handler:           handler,
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ReadHeaderTimeout: requestTimeout,
 		ReadTimeout:       requestTimeout,

@@ -26,6 +26,12 @@ const (
 	readTimeout = 2 * time.Second
 )
 
+// The events of a stream.
+const (
+	stateEvent = "state" // all that the page shows beside the log
+	logEvent   = "log"   // entries of the log that follow those sent before
+)
+
 // events answers GET /events.
 func (p *page) events(w http.ResponseWriter, r *http.Request) {
 	select {
@@ -70,7 +76,7 @@ func (s *stream) update(ctx context.Context) error {
 		return err
 	}
 	if !bytes.Equal(state, s.state) {
-		if err := s.send("state", state); err != nil {
+		if err := s.send(stateEvent, state); err != nil {
 			return err
 		}
 		s.state = state
@@ -81,7 +87,7 @@ func (s *stream) update(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.send("log", data); err != nil {
+		if err := s.send(logEvent, data); err != nil {
 			return err
 		}
 	}

@@ -46,11 +46,18 @@ func (b *browser) count(text string) int {
 // open opens a stream, which ends when the browser disconnects.
 func open(t *testing.T, handler http.Handler) *browser {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	b := &browser{header: http.Header{}, status: 200, gone: cancel}
-	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:8445/events", nil)
-	go handler.ServeHTTP(b, r)
+	b := &browser{header: http.Header{}, status: 200}
+	b.gone = openStream(t, handler, b)
 	return b
+}
+
+// openStream opens a stream that sends to w, until the returned function is called.
+func openStream(t *testing.T, handler http.Handler, w http.ResponseWriter) context.CancelFunc {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:8445/events", nil)
+	go handler.ServeHTTP(w, r)
+	return cancel
 }
 
 const (

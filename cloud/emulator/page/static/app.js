@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The page's beginning: it follows the stream of events and hands what arrives to the parts of the page.
+// The page's beginning: it follows the portal's stream of events, or a recording, and hands what arrives to the parts of the page.
 
 import { byID, say } from "./dom.js";
 import { showClusters } from "./picture.js";
@@ -8,6 +8,7 @@ import { showBudgets, showJobs } from "./account.js";
 import { prepareTrouble, showTrouble } from "./trouble.js";
 import { clearLog, prepareLog, showLog } from "./log.js";
 import { showNews } from "./news.js";
+import { Recording } from "./recording.js";
 
 // How long the page waits before it connects again after the server refused the stream, in milliseconds.
 const pause = 5000;
@@ -23,11 +24,12 @@ function show(state) {
 }
 
 function follow() {
-  const events = new EventSource("events");
+  const recording = document.querySelector("meta[name=recording]")?.content;
+  const events = recording ? new Recording(recording) : new EventSource("events");
   const connection = byID("connection");
   events.onopen = () => {
     clearLog(); // the stream sends the end of the log again
-    say(connection, "Live");
+    say(connection, events.title ?? "Live");
     connection.className = "live";
   };
   events.onerror = () => {

@@ -2,6 +2,7 @@
 
 // What has changed since the last state, in sentences, for people who do not see the picture and for those who looked away.
 
+import { currentTime } from "./clock.js";
 import { byID, el } from "./dom.js";
 
 const kept = 50; // sentences on the page
@@ -15,10 +16,15 @@ export function showNews(state) {
   const more = sentences.length - atOnce;
   if (more > 0) sentences.splice(atOnce, more, `${more} more changes`);
   const list = byID("news");
-  const time = new Date().toLocaleTimeString(undefined, { hour12: false });
+  const time = new Date(currentTime()).toLocaleTimeString(undefined, { hour12: false });
   list.append(...sentences.map((sentence) => el("li", {}, el("time", {}, time), ` ${sentence}`)));
   while (list.children.length > kept) list.firstElementChild.remove();
   if (sentences.length > 0) list.scrollTop = list.scrollHeight;
+}
+
+export function clearNews() {
+  before = undefined;
+  byID("news").replaceChildren();
 }
 
 function news(old, now) {
