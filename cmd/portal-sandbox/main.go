@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -64,11 +65,15 @@ func command() *cobra.Command {
 		SilenceUsage: true,
 		RunE:         func(cmd *cobra.Command, _ []string) error { return f.stayUp(cmd) },
 	}
-	root.AddCommand(&cobra.Command{
+	var record string
+	demonstration := &cobra.Command{
 		Use:   "demo",
 		Short: "Take a cluster through its life in a sandbox: create, scale, upgrade, roll out, delete a Machine, delete",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if record != "" && f.sandbox.PageAddress == "" {
+				return errors.New("--record needs the page: set --page-listen")
+			}
 			if f.victimOrder == "" {
 				f.victimOrder = string(emulator.VictimsRandom) // a portal may remove any
 			}
@@ -76,9 +81,12 @@ func command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return demo.Run(cmd.Context(), options, cmd.OutOrStdout())
+			options.Out = cmd.OutOrStdout()
+			return demo.Run(cmd.Context(), demo.Options{Options: options, Record: record})
 		},
-	})
+	}
+	demonstration.Flags().StringVar(&record, "record", "", "write what the page shows to this `file`, for portal-player")
+	root.AddCommand(demonstration)
 	set := root.PersistentFlags()
 	set.StringVar(&f.sandbox.Dir, "dir", "", "`directory` for kubeconfigs and logs, which is kept (default: a temporary one, which is removed)")
 	set.StringVar(&f.sandbox.PortalAddress, "portal-listen", "", "address of the portal, TLS only (default a free port of 127.0.0.1)")

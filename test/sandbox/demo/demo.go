@@ -9,8 +9,10 @@ import (
 	"io"
 	"time"
 
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/page"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/version"
 )
 
 // patience is how long one step may take besides the portal's job. It is many times what an idle machine needs.
@@ -36,13 +38,20 @@ type demo struct {
 	took    *took
 }
 
+// Options configures a demonstration.
+type Options struct {
+	sandbox.Options
+	// Record is the file for a recording of the sandbox's page (package cloud/emulator/page). If it is empty, nothing is recorded.
+	Record string
+}
+
 // startStep describes what happens before the first step.
 const startStep = "Start a management cluster, Cluster API, the portal provider and an emulated portal on this machine"
 
 // Run starts a sandbox, takes a cluster through its life, and closes the sandbox. It returns an error if a step fails, after it has
-// explained the failure on out. It also returns an error if the portal saw requests that are not part of such a life.
-func Run(ctx context.Context, options sandbox.Options, out io.Writer) error {
-	options.Out = out
+// explained the failure on options.Out. It also returns an error if the portal saw requests that are not part of such a life.
+func Run(ctx context.Context, options Options) error {
+	out := options.Out
 	begin := time.Now()
 	versions, jobs := workload.Versions(), options.Portal.Durations
 	d := &demo{
@@ -51,7 +60,7 @@ func Run(ctx context.Context, options sandbox.Options, out io.Writer) error {
 	}
 	d.announce()
 	say(out, "%s", startStep)
-	s, err := sandbox.Start(ctx, options)
+	s, err := sandbox.Start(ctx, options.Options)
 	if err != nil {
 		return err
 	}
@@ -62,7 +71,12 @@ func Run(ctx context.Context, options sandbox.Options, out io.Writer) error {
 	}
 	indent(out, fmt.Sprintf("the portal removes workers in the order %q, its seed is %d: a run with --seed %[2]d makes the same choices",
 		options.Portal.VictimOrder, s.Portal.Seed()))
-	err = d.life(ctx)
+	if options.Record == "" {
+		err = d.life(ctx)
+	} else {
+		about := page.About{Name: "make demo", Version: version.Get().Version, Seed: s.Portal.Seed()}
+		err = recorded(ctx, options.Record, s.PageURL, about, d.life)
+	}
 	if err != nil {
 		d.explain(context.WithoutCancel(ctx))
 	}
