@@ -27,6 +27,7 @@ func TestArrow(t *testing.T) {
 		{"/cloud/emulator", module, []string{"/cloud/emulator"}, "shared wire structs would be wrong on both sides, and every test would pass"},
 		{"/cloud/emulator/page", "k8s.io/", nil, "the page gets Machines as data; whoever runs it reads them"},
 		{"/cloud/emulator/page", module, []string{"/cloud/emulator"}, "the page shows the portal as the emulator has it"},
+		{"/cmd/portal-player", "k8s.io/", nil, "it compiles in seconds, to be watched while Kubernetes compiles"},
 		{"/controllers/claims", "k8s.io/", nil, "the plan is a pure function"},
 		{"/controllers/claims", module, []string{"/controllers/claims"}, "the plan knows nothing of who carries it out"},
 		{"/controllers/drain", module, []string{"/controllers/drain"}, "a drain needs a Node and its rules only"},

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/page"
+)
+
+// again is what to do if the recording does not fit the page.
+const again = "make it again: make demo FLAGS='--record cmd/portal-player/demo.jsonl.gz'"
+
+// TestDemo checks that today's page can show every event of the recording, and that the recording is of a whole demonstration.
+func TestDemo(t *testing.T) {
+	if len(demo) > 300_000 {
+		t.Errorf("the recording has %d bytes", len(demo))
+	}
+	recording, err := page.ReadRecording(demo)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, again)
+	}
+	var nodes, machines []int // how many there were, each time that this changed
+	requests := map[string]int{}
+	for _, event := range recording.Events {
+		if event.Name == "log" {
+			var entries []emulator.LogEntry
+			if err := json.Unmarshal(event.Data, &entries); err != nil {
+				t.Fatal(err)
+			}
+			for _, entry := range entries {
+				if entry.IsChange() {
+					requests[entry.Method+" "+entry.Route]++
+				}
+			}
+			continue
+		}
+		var state struct {
+			Problem  string
+			Machines []any
+			Clusters []struct{ Nodes []any }
+		}
+		if err := json.Unmarshal(event.Data, &state); err != nil {
+			t.Fatal(err)
+		}
+		if state.Problem != "" {
+			t.Errorf("after %d ms the recording shows a problem: %s", event.At, state.Problem)
+		}
+		known := 0
+		for _, cluster := range state.Clusters {
+			known += len(cluster.Nodes)
+		}
+		nodes, machines = appendNew(nodes, known), appendNew(machines, len(state.Machines))
+	}
+	for what, counts := range map[string][]int{"nodes": nodes, "Machines": machines} {
+		if counts[0] != 0 || counts[len(counts)-1] != 0 || len(counts) < 5 {
+			t.Errorf("the recording is not of a whole life: its numbers of %s are %v. %s", what, counts, again)
+		}
+	}
+	for request, want := range map[string]int{
+		"POST /kubernetes-clusters": 1, "POST /kubernetes-clusters/{cluster_id}/scale": 3,
+		"POST /kubernetes-clusters/{cluster_id}/upgrade": 1, "DELETE /kubernetes-clusters/{cluster_id}": 1,
+	} {
+		if requests[request] != want {
+			t.Errorf("the recording has %d requests %s, want %d. %s", requests[request], request, want, again)
+		}
+	}
+}
+
+func appendNew(counts []int, count int) []int {
+	if len(counts) > 0 && counts[len(counts)-1] == count {
+		return counts
+	}
+	return append(counts, count)
+}
+
+// secret matches what must not be in a recording: tokens, keys and certificates, mails, and paths of the machine that made it.
+var secret = regexp.MustCompile(`eyJ|BEGIN |[Pp]assword|certificate|client-key|[\w.]+@[\w.]+|"/(?:home|root|tmp|Users)/`)
+
+// TestDemoHasNoSecrets checks that the recording has nothing that should stay on the machine that made it.
+func TestDemoHasNoSecrets(t *testing.T) {
+	recording, err := page.ReadRecording(demo)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, again)
+	}
+	for _, event := range recording.Events {
+		if found := secret.Find(event.Data); found != nil {
+			t.Errorf("after %d ms the recording shows %q in %s", event.At, found, event.Data)
+		}
+	}
+}
+
+// TestServes checks that the program prints the address of the player, and serves it until it is told to end.
+func TestServes(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	in, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, nil, out) }()
+	line := make([]byte, 1000)
+	n, err := in.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := regexp.MustCompile(`^A recording of make demo \(v\S+, seed \d+\) until Ctrl-C: (http://127\.0\.0\.1:\d+/)\n$`).FindStringSubmatch(string(line[:n]))
+	if said == nil {
+		t.Fatalf("the program said %q", line[:n])
+	}
+	if got := body(t, said[1]+"recording"); !bytes.Equal(got, demo) {
+		t.Errorf("the program serves a recording of %d bytes, want %d", len(got), len(demo))
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if response, err := http.Get(said[1]); err == nil { //nolint:noctx // It is refused.
+		t.Errorf("the program still serves after its end: %s", response.Status)
+	}
+}
+
+// TestWrites checks that the written folder is all that a server of files needs, also for another recording.
+func TestWrites(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "site", "demo")
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other, demo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t.Context(), []string{"--write", folder, other}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	site := httptest.NewServer(http.FileServer(http.Dir(folder)))
+	defer site.Close()
+	index := string(body(t, site.URL))
+	for _, name := range regexp.MustCompile(`(?:href|src|content)="([\w.]+)"`).FindAllStringSubmatch(index, -1) {
+		if strings.Contains(name[0], "width") || name[1] == "dark" {
+			continue
+		}
+		if got := body(t, site.URL+"/"+name[1]); len(got) < 100 {
+			t.Errorf("%s has only %q", name[1], got)
+		}
+	}
+	if !strings.Contains(index, `href="recording.css"`) || !bytes.Equal(body(t, site.URL+"/recording"), demo) {
+		t.Errorf("the folder does not play the recording:\n%s", index)
+	}
+}
+
+// TestRefuses checks that the program says why it does not play a file.
+func TestRefuses(t *testing.T) {
+	err := run(t.Context(), []string{"main.go"}, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "cannot be played") {
+		t.Errorf("it plays its own source: %v", err)
+	}
+}
+
+func body(t *testing.T, url string) []byte {
+	t.Helper()
+	response, err := http.Get(url) //nolint:noctx // The server answers at once.
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s %v", url, response.Status, err)
+	}
+	return content
+}
