@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# make demo: announces its steps, builds what is missing, and runs the demonstration with the given flags. It records the duration of each
-# build in bin/.took, for the announcement of the next run.
+# make demo: announces its steps, builds what is missing, and runs the demonstration with the given flags. While it compiles for minutes, a
+# recording of the demonstration can be watched. It records the duration of each build in bin/.took, for the announcement of the next run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 make=${MAKE:-make}
@@ -43,6 +43,25 @@ steps() {
 	if [ -n "$seconds" ]; then echo "took $seconds s here last time"; else echo "about 3 minutes"; fi
 }
 
+# play MINUTES: serves a recording of the demonstration while the rest compiles. The player compiles in seconds. If it does not, make build
+# says why.
+player=
+play() {
+	local line=
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./cmd/portal-player 2>/dev/null || return 0
+	read -r -t 10 line < <(exec bin/portal-player) || true
+	player=$!
+	trap stop EXIT
+	[ -n "$line" ] || return 0
+	echo "While this is fetched or compiled (up to $1 minutes, once), watch a recorded run: ${line##* }"
+	echo
+}
+
+# stop: ends the player.
+stop() {
+	[ -z "$player" ] || kill "$player" 2>/dev/null || true
+}
+
 echo "make demo builds what is missing, and then takes a cluster through its life on this machine:"
 plan kube bin/.kube "1. fetch etcd, kube-apiserver and the like, or compile them (make kube)" "up to 10 minutes on 2 cores, once"
 plan core bin/.core "2. fetch Cluster API's core manager and clusterctl, or compile them (make core)" "up to 6 minutes on 2 cores, once"
@@ -50,7 +69,14 @@ plan build "" "3. compile the provider and the sandbox (make build)" "about 2 mi
 echo "  4. create, scale, upgrade, roll out and delete a cluster: $(steps); the steps are listed when it begins"
 echo
 
+minutes=0
+"$make" --no-print-directory -q bin/.kube 2>/dev/null || minutes=10
+"$make" --no-print-directory -q bin/.core 2>/dev/null || minutes=$((minutes + 3))
+[ -x bin/portal-sandbox ] || minutes=$((minutes + 2))
+[ "$minutes" = 0 ] || play "$minutes"
+
 "$make" --no-print-directory -q bin/.kube 2>/dev/null || run kube
 "$make" --no-print-directory -q bin/.core 2>/dev/null || run core
 run build
+stop
 exec bin/portal-sandbox demo "$@"
