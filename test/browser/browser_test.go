@@ -62,7 +62,7 @@ func open(t *testing.T, url string) *tab {
 		t.Fatal(err)
 	}
 	page.do(call(log.Enable, cdp.Empty{}), chromedp.Navigate(url))
-	page.wait("the page is live", `document.querySelector("#connection").textContent === "Live"`)
+	page.wait("the page is live", `document.querySelector("#connection").className === "live"`)
 	t.Cleanup(func() {
 		page.mu.Lock()
 		defer page.mu.Unlock()
