@@ -14,9 +14,10 @@ COMMIT = $(shell git rev-parse HEAD 2>/dev/null)$(if $(shell git status --porcel
 BUILD = $(VERSION)$(if $(filter file,$(origin VERSION)),-dev)
 STAMP = -X github.com/capportal/cluster-api-provider-portal/version.version=$(BUILD) \
 	-X github.com/capportal/cluster-api-provider-portal/version.commit=$(COMMIT)
-# As in hack/*/build.sh, objects contain no paths, so that Go's build cache serves every clone. STAMP has the revision from git, whether Go
-# finds a repository or not.
-GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false
+# One set of flags for all builds and tests, as in hack/*/build.sh, so that each dependency is compiled once. Objects contain no paths, so that
+# Go's build cache serves every clone. STAMP has the revision from git, whether Go finds a repository or not.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath -buildvcs=false
 TOOLS_MODULE := hack/tools/go.mod hack/tools/go.sum hack/tools/build.sh
 RELEASE_MODULE := hack/release/go.mod hack/release/go.sum hack/tools/build.sh
 LINT_MODULE := hack/lint/go.mod hack/lint/go.sum hack/tools/build.sh
@@ -47,8 +48,8 @@ help: ## Show the targets
 build: ## Build the manager and the commands into bin/
 	@mkdir -p $(BIN)
 	@echo "the manager and the commands into bin/"
-	@hack/progress.sh env $(GOBUILD) -ldflags '$(STAMP)' -v -o $(BIN)/manager .
-	@hack/progress.sh env $(GOBUILD) -ldflags '$(STAMP)' -v -o $(BIN)/ ./cmd/...
+	@hack/progress.sh go build -ldflags '$(STAMP)' -v -o $(BIN)/manager .
+	@hack/progress.sh go build -ldflags '$(STAMP)' -v -o $(BIN)/ ./cmd/...
 
 # The scripts of kube and core read PREBUILT and PREBUILT_FLAGS from the environment (hack/prebuilt/doc.go).
 .PHONY: kube
@@ -164,14 +165,14 @@ docker:
 # Go decides what is up to date.
 .PHONY: $(binaries)
 $(binaries): $(BIN)/image/manager-linux-%:
-	GOOS=linux GOARCH=$* $(GOBUILD) -ldflags '-s -w $(STAMP)' -o $@ .
+	GOOS=linux GOARCH=$* go build -ldflags '-s -w $(STAMP)' -o $@ .
 
 # The licence texts of all modules that are linked into the manager, and Go's own. go-licenses fails if a module has no licence, or one that
 # forbids its use. It takes a minute, so it runs only if the packages changed.
 LICENSES := $(BIN)/image/licenses
 .PHONY: licenses
 licenses: $(GO_LICENSES) ## Collect the licence texts of what is linked into the manager, in bin/image/licenses
-	@export GOOS=linux GOARCH=amd64 CGO_ENABLED=0 GOROOT=$$(go env GOROOT); \
+	@export GOOS=linux GOARCH=amd64 GOROOT=$$(go env GOROOT); \
 	packages=$$(go version; go list -deps -f '{{with .Module}}{{$$.ImportPath}} {{.Version}}{{end}}' .); \
 	[ "$$packages" = "$$(cat $(LICENSES).of 2>/dev/null)" ] && [ -d $(LICENSES) ] && exit; \
 	rm -rf $(LICENSES) $(LICENSES).of; mkdir -p $(LICENSES); \
@@ -190,7 +191,7 @@ sbom: $(CYCLONEDX) $(binaries) ## Write what the image is made of into out/, as 
 
 .PHONY: conformance
 conformance: ## Build bin/portal-conformance, which checks a portal (docs/development/conformance.md)
-	CGO_ENABLED=0 go test -c -trimpath -o $(BIN)/portal-conformance ./cloud/conformance
+	go test -c -o $(BIN)/portal-conformance ./cloud/conformance
 
 ##@ Develop
 
@@ -271,8 +272,8 @@ TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end
 # The suites that only make test-all runs. They use half of the CPU time, and each checks one promise of the documentation. make test also
 # sets -short: then tests that have a smaller sibling skip themselves.
 SUITES := attacks|autoscaler|capibehavior|gitops|hostile|ownership|randomized|release|rights|samples|secrets|topology
-# With the race detector. Suites start API servers, so memory limits the number of packages that run at a time on any number of cores.
-RACE = KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -race -timeout 60m -skip $(HISTORIES)
+# Suites start API servers, so memory limits the number of packages that run at a time on any number of cores.
+ON_SERVERS = KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -timeout 60m -skip $(HISTORIES)
 # Packages whose tests wait for servers. They come first, so that tests that only calculate fill the pauses.
 WAITING := ./test/stories . ./cloud/emulator/workload
 
@@ -291,13 +292,18 @@ check: ## Build, vet and run the unit tests, without API servers (a minute; befo
 	PORTAL_TEST_WITHOUT_KUBE=1 go test $(CHECKED)
 
 .PHONY: test test-all
-test: PACKAGES = -short -p 3 $(WAITING) $$(grep -vE '/test/($(SUITES))$$' <<<"$(TESTED)") ## Run the packages' tests and the stories, with the race detector (20 minutes on 2 cores; before a pull request)
+test: PACKAGES = -short -p 3 $(WAITING) $$(grep -vE '/test/($(SUITES))$$' <<<"$(TESTED)") ## Run the packages' tests and the stories (20 minutes on 2 cores; before a pull request)
 test-all: PACKAGES = -p 2 $(TESTED) ## Run all tests that need no containers, as CI does
 test test-all: kube core build
 	@echo "10,000 random histories on a model (controllers/claims), and beside them everything else"
 	@$(ON_MODEL) -rapid.seed=1 & model=$$!; trap 'kill $$model 2>/dev/null || true' EXIT; \
-	$(AT_PORTALS) $(LIVES); $(RACE) $(PACKAGES); wait $$model
+	$(AT_PORTALS) $(LIVES); $(ON_SERVERS) $(PACKAGES); wait $$model
 	@[ $@ = test-all ] || echo 'make test left out $(words $(subst |, ,$(SUITES))) suites and the tests that -short skips: make test-all runs them'
+
+# The race detector makes Go compile every dependency once more, so it is not part of make test. CI runs both.
+.PHONY: test-race
+test-race: ## Run the unit tests with the race detector
+	CGO_ENABLED=1 PORTAL_TEST_WITHOUT_KUBE=1 go test -race -skip $(HISTORIES) $(CHECKED)
 
 .PHONY: portals
 portals: ## Live at random portals: make portals LIVES=10000
@@ -384,7 +390,7 @@ previous: kube core
 	@git archive $(PREVIOUS) | tar -x -C $(PREVIOUS_DIR)
 	@mkdir -p $(PREVIOUS_DIR)/bin
 	@echo "the manager of $(PREVIOUS) into $(PREVIOUS_DIR)/bin/"
-	@cd $(PREVIOUS_DIR) && ../../hack/progress.sh env $(GOBUILD) -v -o bin/manager-built .
+	@cd $(PREVIOUS_DIR) && ../../hack/progress.sh go build -v -o bin/manager-built .
 	@for binary in $$(ls $(BIN)); do \
 		case $$binary in previous|manager|image|portal*) ;; *) ln -sfn ../../$$binary $(PREVIOUS_DIR)/bin/$$binary ;; esac; \
 	done

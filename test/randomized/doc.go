@@ -32,7 +32,7 @@
 // Everything random comes from the life's seed. A failure prints the command that repeats the life. The acts are the same
 // then, but the timing of the real servers is not.
 //
-//	go test -race ./test/randomized                                    a few fixed lives, about two minutes
+//	go test ./test/randomized                                          a few fixed lives, about two minutes
 //	go test ./test/randomized -timeout 0 -sequences 40                 40 sequences in each environment
 //	go test ./test/randomized -timeout 0 -for 30m -seed 1000           30 minutes for all environments together
 //	go test ./test/randomized -run 'TestHistories/random-surge' -seed 1003 -sequences 2
