@@ -34,8 +34,8 @@ func recorded(t *testing.T, p *emulator.Portal) []byte {
 	ended := make(chan error)
 	var file bytes.Buffer
 	go func() { ended <- page.Record(&file, page.About{Name: "a test", Version: "v1", Seed: 7}, in) }()
-	stream := following{b, out}
-	gone := openStream(t, page.Handler(page.Options{Portal: p}), stream)
+	gone := openStream(t, page.Handler(page.Options{Portal: p}), following{b, out})
+	synctest.Wait() // the recording begins without a cluster
 	token := createCluster(t, p)
 	time.Sleep(20 * time.Second)
 	portalCall(t, p, token, "DELETE", "/kubernetes-clusters/"+p.Clusters()[0].ID, nil)
@@ -115,7 +115,7 @@ func TestRecordingOfAnotherPage(t *testing.T) {
 			{"with a field that is gone", `"victimOrder":`, `"order":"newest","victimOrder":`, "order"},
 			{"without a field that is new", `"victimOrder":"newest",`, ``, "fields are missing"},
 			{"without a field of a node", `"state":"joining"`, `"version":""`, "fields are missing"},
-			{"with a field of another type", `"percent":0`, `"percent":"0"`, "percent"},
+			{"with a field of another type", `"percent":100`, `"percent":"100"`, "percent"},
 			{"with an unknown field in the log", `"method":"POST"`, `"verb":"POST"`, "verb"},
 			{"with an event that is gone", `"event":"log"`, `"event":"notes"`, "no such event"},
 			{"with times in another form", `"at":`, `"time":`, "time"},
