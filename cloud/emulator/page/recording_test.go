@@ -18,7 +18,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/page"
 )
 
-// following is a browser whose stream somebody reads as it comes.
+// following is a browser that passes on each event of its stream at once.
 type following struct {
 	*browser
 	to *io.PipeWriter

@@ -48,7 +48,7 @@ func recorded(ctx context.Context, file, url string, about page.About, life func
 	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("recording: %w", err)
 	}
-	if _, err := page.ReadRecording(data.Bytes()); err != nil { // nobody could play it
+	if _, err := page.ReadRecording(data.Bytes()); err != nil { // the player reads it in the same way
 		return fmt.Errorf("recording: %w", err)
 	}
 	return os.WriteFile(file, data.Bytes(), 0o644) //nolint:gosec // A recording has no secrets.
