@@ -48,7 +48,7 @@ steps() {
 player=
 play() {
 	local line=
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./cmd/portal-player 2>/dev/null || return 0
+	go build -o bin/ ./cmd/portal-player 2>/dev/null || return 0
 	read -r -t 10 line < <(exec bin/portal-player) || true
 	player=$!
 	trap stop EXIT
@@ -62,21 +62,24 @@ stop() {
 	[ -z "$player" ] || kill "$player" 2>/dev/null || true
 }
 
+# Without this, bash goes on after Ctrl-C if the command that it waits for ends by itself at that moment.
+trap 'exit 130' INT
+
 echo "make demo builds what is missing, and then takes a cluster through its life on this machine:"
-plan kube bin/.kube "1. fetch etcd, kube-apiserver and the like, or compile them (make kube)" "up to 10 minutes on 2 cores, once"
-plan core bin/.core "2. fetch Cluster API's core manager and clusterctl, or compile them (make core)" "up to 6 minutes on 2 cores, once"
-plan build "" "3. compile the provider and the sandbox (make build)" "about 2 minutes on 2 cores, seconds afterwards"
-echo "  4. create, scale, upgrade, roll out and delete a cluster: $(steps); the steps are listed when it begins"
+plan kube bin/.kube "1. fetch Kubernetes' servers and Cluster API, or compile them (make kube)" "about 5 minutes on 2 cores, once"
+plan build "" "2. compile the provider and the sandbox (make build)" "up to 2 minutes on 2 cores, seconds afterwards"
+echo "  3. create, scale, upgrade, roll out and delete a cluster: $(steps); the steps are listed when it begins"
 echo
 
 minutes=0
-"$make" --no-print-directory -q bin/.kube 2>/dev/null || minutes=10
-"$make" --no-print-directory -q bin/.core 2>/dev/null || minutes=$((minutes + 3))
+if ! "$make" --no-print-directory -q bin/.kube 2>/dev/null; then
+	minutes=5
+	echo "Modules, Go's build cache and the programs take up to 5 GB of disk."
+fi
 [ -x bin/portal-sandbox ] || minutes=$((minutes + 2))
 [ "$minutes" = 0 ] || play "$minutes"
 
 "$make" --no-print-directory -q bin/.kube 2>/dev/null || run kube
-"$make" --no-print-directory -q bin/.core 2>/dev/null || run core
 run build
 stop
 exec bin/portal-sandbox demo "$@"
