@@ -131,7 +131,7 @@ const (
 	// IdentityAccount is optional: a name for the portal account, the same in the Secrets of all its users. Secrets of one
 	// namespace that name the same account share its rate limit.
 	IdentityAccount = "account"
-	// IdentityRequestsPerMinute is optional: the rate limit of the portal account. If the key is missing, the provider begins with
-	// the standard tier and looks for a higher limit. A limit in the portal's answers takes precedence.
+	// IdentityRequestsPerMinute is optional: the rate limit of the portal account. If the key is missing, it is
+	// that of the standard tier. A limit in the portal's answers takes precedence.
 	IdentityRequestsPerMinute = "requestsPerMinute"
 )

@@ -65,12 +65,13 @@ const (
 	// RefusedReason: the portal refuses the request. The message has the portal's code and what has to change: the spec, the rights of
 	// the portal user, or the account's quota. The portal may also not know what the spec names, such as a VPC.
 	RefusedReason = "Refused"
-	// InsufficientCapacityReason: the zone lacks capacity. Nothing has to change: the provider tries again until the zone has room.
+	// InsufficientCapacityReason: the zone lacks capacity. Nothing has to change: the provider tries again until the zone has room. A
+	// cluster that was not created yet can be given another zone.
 	InsufficientCapacityReason = "InsufficientCapacity"
 	// JobFailedReason: the portal's job ended with an error.
 	JobFailedReason = "JobFailed"
-	// JobStuckReason: the portal's job has been running for more than 30 minutes, plus 4 minutes for each node beyond 5 that it
-	// touches.
+	// JobStuckReason: the portal's job has shown no progress for more than 30 minutes. The nodes show the progress of a scale or an
+	// upgrade. Of other jobs, and without a connection, their age counts.
 	JobStuckReason = "JobStuck"
 	// OutcomeUnknownReason: a call was cut off, so the portal may or may not have acted on it. A person has to look.
 	OutcomeUnknownReason = "OutcomeUnknown"
@@ -206,10 +207,16 @@ const (
 	EventOperationFailed = "OperationFailed"
 	// EventUnexpectedWorkersRemoved: the portal removed other workers than expected.
 	EventUnexpectedWorkersRemoved = "UnexpectedWorkersRemoved"
-	// EventNetworkRemains: the network created from a CIDR cannot be deleted by the portal's API.
+	// EventNetworkRemains: the network created from a CIDR, or the VPC that was to be created, cannot be deleted by the portal's API.
 	EventNetworkRemains = "NetworkRemains"
 	// EventNetworkMayRemain: the PortalCluster is deleted, and the provider cannot know whether the portal created its network.
 	EventNetworkMayRemain = "NetworkMayRemain"
+	// EventVolumesRemain: the portal cluster is deleted, and volumes of it remain. The message names them. There are several events if
+	// they are many.
+	EventVolumesRemain = "VolumesRemain"
+	// EventVolumesMayRemain: the portal cluster is deleted, and it is not known which volumes remain: its API server did not list them, or
+	// not all of them, or an id is malformed.
+	EventVolumesMayRemain = "VolumesMayRemain"
 	// EventPortalClusterRetained: the portal cluster was left running, because deletionPolicy is Retain or because the deleted object
 	// did not own it.
 	EventPortalClusterRetained = "PortalClusterRetained"

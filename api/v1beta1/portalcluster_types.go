@@ -7,7 +7,6 @@ import (
 )
 
 // PortalClusterSpec describes where at the portal a Cluster is placed, and under which account.
-// +kubebuilder:validation:XValidation:rule="has(oldSelf.network) == has(self.network)",message="network cannot be added or removed later: the portal places a cluster when it creates it"
 type PortalClusterSpec struct {
 	// identityRef names the Secret, in the namespace of this object, that holds the portal's URL (baseURL), the portal user's
 	// email and password and, optionally, caBundle (PEM) and totpSeed (for users with MFA). With kind PortalClusterIdentity, it
@@ -17,19 +16,21 @@ type PortalClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="identityRef cannot be changed: change the content of the Secret"
 	IdentityRef PortalIdentityReference `json:"identityRef,omitzero"`
 
-	// zoneID is the portal's identifier of the zone. It cannot be changed.
+	// zoneID is the portal's identifier of the zone. It can be changed until the provider asks the portal for the cluster, and after
+	// the portal has refused the cluster or failed to create it.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="zoneID cannot be changed: the portal does not move clusters between zones"
 	ZoneID string `json:"zoneID,omitempty"`
 
-	// vpc is the virtual private cloud that holds the network, by id or by name.
+	// vpc is the virtual private cloud that holds the network, by id or by name. It can be changed for as long as zoneID, except for the
+	// name of a VPC that was created or may have been created.
 	// +required
 	VPC PortalVPC `json:"vpc,omitzero"`
 
 	// network receives the nodes. It names an existing network by id, or a CIDR from which one is created. When omitted, the
-	// portal creates an isolated network, which cannot route to other resources without extra setup.
+	// portal creates an isolated network, which cannot route to other resources without extra setup. It can be changed for as long as
+	// zoneID, except for a CIDR from which a network was created or may have been created.
 	// +optional
 	Network *PortalNetwork `json:"network,omitempty"`
 }
@@ -59,9 +60,9 @@ type PortalIdentityReference struct {
 	Name string `json:"name,omitempty"`
 }
 
-// PortalVPC identifies an existing virtual private cloud.
+// PortalVPC identifies a virtual private cloud, or names one to create.
+// +kubebuilder:validation:XValidation:rule="!has(self.create) || !self.create || has(self.name)",message="create needs the name of the VPC"
 // +kubebuilder:validation:XValidation:rule="has(self.id) != has(self.name)",message="give either id or name of the VPC, not both"
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="vpc cannot be changed: the portal places a cluster when it creates it"
 type PortalVPC struct {
 	// id is the portal's identifier of the VPC.
 	// +optional
@@ -74,12 +75,15 @@ type PortalVPC struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
+
+	// create has the provider create the VPC if the account has none of that name. The portal's API cannot delete VPCs, so the VPC
+	// remains when the Cluster is deleted.
+	// +optional
+	Create *bool `json:"create,omitempty"`
 }
 
 // PortalNetwork identifies an existing network, or describes one to create.
 // +kubebuilder:validation:XValidation:rule="has(self.id) != has(self.cidr)",message="give either id (an existing network) or cidr (a new one) of the network, not both"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.id) || (has(self.id) && self.id == oldSelf.id)",message="network.id cannot be changed: the portal places a cluster when it creates it"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.cidr) || !has(self.cidr) || self.cidr == oldSelf.cidr",message="network.cidr cannot be changed: the network may exist already. To use another network, set id instead"
 type PortalNetwork struct {
 	// id is the portal's identifier of an existing network or tier.
 	// +optional
@@ -115,6 +119,12 @@ type PortalClusterStatus struct {
 	// +optional
 	Initialization PortalClusterInitialization `json:"initialization,omitempty,omitzero"`
 
+	// zoneID is the zone in which the portal cluster exists, or may exist because its creation has not ended. Then the place in spec
+	// cannot be changed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	ZoneID string `json:"zoneID,omitempty"`
+
 	// vpcID is the portal's identifier of the VPC.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
@@ -138,6 +148,11 @@ type PortalClusterInitialization struct {
 // PortalCluster is the infrastructure of a Cluster API Cluster at the portal: account, zone, VPC and network. The
 // control plane endpoint comes from the PortalControlPlane.
 // +kubebuilder:object:root=true
+// +kubebuilder:validation:XValidation:rule="self.spec.zoneID == oldSelf.spec.zoneID || !has(oldSelf.status) || !has(oldSelf.status.zoneID)",message="spec.zoneID cannot be changed: the portal cluster exists or may exist, and the portal does not move clusters between zones"
+// +kubebuilder:validation:XValidation:rule="self.spec.vpc == oldSelf.spec.vpc || !has(oldSelf.status) || !has(oldSelf.status.zoneID)",message="spec.vpc cannot be changed: the portal cluster exists or may exist, and the portal places a cluster when it creates it"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.vpc.create) || !oldSelf.spec.vpc.create || has(self.spec.vpc.id) || self.spec.vpc == oldSelf.spec.vpc || (has(oldSelf.status) && !has(oldSelf.status.vpcID) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'NetworkReady' && c.reason in ['Refused', 'InsufficientCapacity', 'JobFailed']))",message="spec.vpc.name cannot be changed: the VPC exists or may exist. To use another VPC, set id instead"
+// +kubebuilder:validation:XValidation:rule="(has(self.spec.network) == has(oldSelf.spec.network) && (!has(self.spec.network) || self.spec.network == oldSelf.spec.network || (has(oldSelf.spec.network.cidr) && has(self.spec.network.id)))) || !has(oldSelf.status) || !has(oldSelf.status.zoneID)",message="spec.network cannot be changed: the portal cluster exists or may exist, and the portal places a cluster when it creates it"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.network) || !has(oldSelf.spec.network.cidr) || (has(self.spec.network) && (has(self.spec.network.id) || self.spec.network.cidr == oldSelf.spec.network.cidr)) || (has(oldSelf.status) && !has(oldSelf.status.networkID) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'NetworkReady' && c.reason in ['Refused', 'InsufficientCapacity', 'JobFailed']))",message="spec.network.cidr cannot be changed: the network exists or may exist. To use another network, set id instead"
 // +kubebuilder:resource:path=portalclusters,shortName=pcl,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status

@@ -35,11 +35,11 @@ type PortalControlPlaneSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`self.matches('^v(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)([-+][0-9A-Za-z.+-]*)?$')`,message="version must be a semantic version with a leading v, for example v1.36.3"
 	Version string `json:"version,omitempty"`
 
-	// replicas is the number of control nodes. Use 3 for high availability. It cannot be changed.
+	// replicas is the number of control nodes. Use 3 for high availability. It can be changed until the provider asks the portal for the
+	// cluster, and after the portal has refused the cluster or failed to create it.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="replicas cannot be changed: the portal sets the number of control nodes when it creates a cluster"
 	Replicas *int32 `json:"replicas,omitempty"`
 
 	// clusterName is the name of the cluster at the portal. When omitted, it is generated from this object's name and a few
@@ -219,6 +219,7 @@ type PortalControlPlaneInitialization struct {
 // upgrade, scale to the replicas of the MachineDeployments, and delete, one operation at a time.
 // +kubebuilder:object:root=true
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.clusterID) || !has(self.spec.clusterID) || self.spec.clusterID == oldSelf.spec.clusterID || (has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'Provisioned' && c.status == 'False' && c.reason == 'PortalClusterGone'))",message="spec.clusterID cannot be changed: it says which portal cluster this object owns"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.replicas) || !has(oldSelf.spec.replicas) || self.spec.replicas == oldSelf.spec.replicas || !(has(oldSelf.spec.clusterID) || (has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'OperationInProgress' && c.status == 'True')))",message="spec.replicas cannot be changed: the portal cluster exists or may exist, and the portal sets the number of control nodes when it creates a cluster"
 // +kubebuilder:resource:path=portalcontrolplanes,shortName=pcp,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
