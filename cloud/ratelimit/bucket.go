@@ -12,18 +12,17 @@ const (
 	shareCut    = 0.7                // of the rate that is left after a 429
 	shareGrowth = 0.001              // of the limit, regained per second
 	minShare    = 0.05               // of the limit, never given up
-	exploration = 1.05               // factor per second by which the rate grows while no limit has been named
-	maxExplored = 10_000.0           // requests per minute, so that a portal that refuses nothing is not flooded
 	fullTime    = 60.0 * time.Second // the limit is per minute
 )
 
 // bucket estimates the portal's token bucket and stays a margin below it.
 type bucket struct {
 	limit float64 // requests per minute
-	burst float64
+	known bool    // the options or the portal have named the limit
+	burst float64 // the options' until the portal says what remains, then the most that it has said
+	seen  bool    // the portal has said what remains
 	part  float64 // of limit and burst that the options give to this limiter
-	share float64 // of that part that is in use: less after a 429, then slowly more. Above 1 while it explores
-	known bool    // the portal has named its limit, or refused a request because of it
+	share float64 // of that part that is in use: less after a 429, then slowly more
 	level float64 // tokens, with those that reservations and allotted places will spend. May be negative
 	at    time.Time
 }
@@ -60,38 +59,38 @@ func (b *bucket) refill(now time.Time) (tokens float64) {
 	return tokens
 }
 
-// explore raises the rate while requests wait, until the portal names its limit. A portal may send its headers only with a 429
-// (specification, "Limits", rule 1), so a higher limit is found only by one refusal. On a standard account this refusal comes about
-// seven seconds after the queue began. A limiter with a part of the account does not explore, because it would take the tokens
-// of the other parts.
-func (b *bucket) explore(passed time.Duration) {
-	if !b.known && b.share >= 1 && b.part == 1 {
-		b.share = min(b.share*math.Pow(exploration, min(passed.Seconds(), 1)), max(maxExplored/b.limit, 1))
+// learn corrects the bucket by what a response says about the whole account. What remains after a 429 says nothing about the burst.
+func (b *bucket) learn(response *Response, inFlight int) {
+	if limit, ok := headerNumber(response.Header, "X-RateLimit-Limit"); ok {
+		b.setLimit(limit)
+	}
+	if remaining, ok := headerNumber(response.Header, "X-RateLimit-Remaining"); ok && !response.Limited {
+		b.follow(remaining, inFlight)
 	}
 }
 
-// follow corrects the level by what a response says is left for the whole account. Requests still on the way will be taken from
-// that, so they are subtracted.
+// follow corrects the burst and the level by what a response says is left for the whole account. No header names the burst, but an
+// account that has been idle has that much left. More than a minute's requests are not believed. Requests still on the way will be
+// taken from what is left, so they are subtracted.
 func (b *bucket) follow(remaining, inFlight int) {
+	if most := min(float64(remaining), b.limit); !b.seen || most > b.burst {
+		b.burst, b.seen = most, true
+	}
 	left := float64(remaining-inFlight) - b.margin()
-	b.level = max(min(b.level, left), -b.burst)
+	b.level = max(min(b.level, left, b.capacity()), -standardBurst) // at most so many are believed to be on the way
 }
 
 // setLimit takes over a limit that the portal names.
 func (b *bucket) setLimit(limit int) {
 	if limit > 0 && limit <= MaxLimit {
 		b.limit = float64(limit)
-		b.share = min(b.share, 1)
 		b.known = true
 	}
 }
 
-// backOff empties the bucket until a time, and leaves a part of the rate to the other users of the account. A refusal that ends
-// an exploration says nothing about other users.
-func (b *bucket) backOff(until time.Time, cut, explored bool) {
-	b.known = true
-	b.share = min(b.share, 1)
-	if cut && !explored {
+// backOff empties the bucket until a time, and leaves a part of the rate to the other users of the account.
+func (b *bucket) backOff(until time.Time, cut bool) {
+	if cut {
 		b.share = max(b.share*shareCut, minShare)
 	}
 	b.level = 1 // one request at first, to see whether the portal takes it

@@ -37,11 +37,9 @@ func FuzzHeader(f *testing.F) {
 			r.Settle(true, &Response{Limited: status == 429, Header: h, At: time.Now()})
 		}
 		s := l.Stats()
-		most := 1.0
-		if !s.LimitKnown { // the limiter explores a higher rate
-			most = max(maxExplored/float64(s.Limit), 1)
-		}
-		if s.Tokens > standardBurst || s.Tokens < -standardBurst-3 || s.Limit < 1 || s.Limit > MaxLimit || s.Share < minShare || s.Share > most {
+		most := max(l.bucket.capacity(), standardBurst)
+		if s.Tokens > most || s.Tokens < -standardBurst-3 || s.Limit < 1 || s.Limit > MaxLimit || s.Share < minShare || s.Share > 1 ||
+			l.bucket.burst > MaxLimit {
 			t.Errorf("%+v", s)
 		}
 		if closed := s.ClosedTo.Sub(now); closed > 2*maxGateClosed {

@@ -46,21 +46,15 @@ func (g *gate) close(sentAt, now time.Time, wait time.Duration) bool {
 
 // learn corrects the limiter by what a response says about the account.
 func (l *Limiter) learn(r *Reservation, response *Response) {
-	explored := l.bucket.share > 1
-	if limit, ok := headerNumber(response.Header, "X-RateLimit-Limit"); ok {
-		l.bucket.setLimit(limit)
-	}
+	l.bucket.learn(response, l.inFlight)
 	if response.Limited {
 		l.limited++
 		wait, _ := RetryAfter(response.Header, response.At, true)
 		strike := l.gate.close(r.sentAt, response.At, wait)
-		l.bucket.backOff(l.gate.until, strike, explored)
+		l.bucket.backOff(l.gate.until, strike)
 		return
 	}
 	if r.sentAt.After(l.gate.closed) {
 		l.gate.refusals = 0
-	}
-	if remaining, ok := headerNumber(response.Header, "X-RateLimit-Remaining"); ok {
-		l.bucket.follow(remaining, l.inFlight)
 	}
 }

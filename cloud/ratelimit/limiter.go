@@ -40,10 +40,9 @@ var guaranteed = map[Class]float64{Poll: 0.2, Read: 0.1}
 
 // Options describe an account. The zero value is the standard tier.
 type Options struct {
-	// Limit in requests per minute. 0 means 300, until the portal names another limit. X-RateLimit-Limit replaces it. The
-	// limiter does not look for a higher limit than one that is given here (bucket.explore).
+	// Limit in requests per minute. 0 means 300. X-RateLimit-Limit replaces it.
 	Limit int
-	// Burst in requests. 0 means 50.
+	// Burst in requests. 0 means 50. The largest X-RateLimit-Remaining replaces it.
 	Burst int
 	// MaxOpen bounds the mutations and creations between Reserve and response at one time. A crash leaves at most these in
 	// doubt. 0 means DefaultMaxOpen. Below it, as many may be open as the rate needs at the portal's response time, and at least 4.
@@ -180,11 +179,15 @@ func (l *Limiter) Tokens() float64 {
 	return l.free()
 }
 
-// Charge takes tokens for requests that the account has paid for without reservations.
-func (l *Limiter) Charge(requests int) {
+// Charge takes tokens for requests that the account has paid for without reservations, and learns from a response to one of them.
+// It is nil if there is none.
+func (l *Limiter) Charge(requests int, response *Response) {
 	l.mu.Lock()
 	defer l.unlock()
 	l.advance(time.Now())
+	if response != nil {
+		l.bucket.learn(response, l.inFlight)
+	}
 	l.bucket.level -= float64(requests)
 }
 
@@ -238,9 +241,6 @@ func (l *Limiter) tick() {
 
 // advance refills the bucket, and gives up places and reservations whose time is over.
 func (l *Limiter) advance(now time.Time) {
-	if l.free() < 1 && l.queue.waits() {
-		l.bucket.explore(now.Sub(l.bucket.at))
-	}
 	l.queue.addCredit(l.bucket.refill(now))
 	if l.gate.open(now) {
 		l.queue.sweep(now)

@@ -279,6 +279,7 @@ func TestBackoffGrows(t *testing.T) {
 func TestRemainingIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
+		send(t, l, granted(t, l, "a", Read), 200, "X-RateLimit-Remaining", "49")
 		refusedFlow := "was promised a token"
 		l.mu.Lock()
 		l.queue.place(placeKey{flow: refusedFlow, class: Read}, nil, time.Now())

@@ -78,3 +78,34 @@ func TestOverduePolls(t *testing.T) {
 		})
 	}
 }
+
+// TestWaitOfAPoll checks that the time in which a job must not be polled does not count as a wait for the rate limit, and that the time
+// without a token does.
+func TestWaitOfAPoll(t *testing.T) {
+	for name, test := range map[string]struct {
+		options Options
+		spent   int
+		want    time.Duration
+	}{
+		"free tokens":         {Options{}, 0, 0},
+		"a token after 7.5 s": {Options{Limit: 8, Burst: 1}, 1, 2600 * time.Millisecond}, // the last refusal is for 0.1 s
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := NewLimiter(test.options)
+				for range test.spent {
+					send(t, l, granted(t, l, "other", Read), 200)
+				}
+				running := RunningJob{Kind: "scale", ID: "job", Started: time.Now()}
+				r, err := l.ReservePoll("flow", running)
+				for ; err != nil; r, err = l.ReservePoll("flow", running) {
+					at, _ := retryAt(err)
+					time.Sleep(time.Until(at))
+				}
+				if waited := r.Waited().Round(10 * time.Millisecond); waited != test.want {
+					t.Errorf("waited %v, want %v", waited, test.want)
+				}
+			})
+		})
+	}
+}

@@ -61,6 +61,15 @@ func (p *place) due() time.Time {
 	return p.since
 }
 
+// waited returns how long the place has waited for a token that it could have used.
+func (p *place) waited(now time.Time) time.Duration {
+	since := p.since
+	if p.job != nil {
+		since = later(since, p.job.asked.Add(pollInterval))
+	}
+	return max(now.Sub(since), 0)
+}
+
 // hold returns how long a token is set aside for the place. The tokens of a login add up until there are enough, while its
 // places are kept.
 func (p *place) hold() time.Duration {
@@ -215,16 +224,6 @@ func (q *queue) addCredit(tokens float64) {
 	for class, share := range guaranteed {
 		q.credit[class] = min(q.credit[class]+tokens*share, maxCredit)
 	}
-}
-
-// waits reports whether a place waits for a token.
-func (q *queue) waits() bool {
-	for _, lane := range q.lanes {
-		if lane.size > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // wakeable reports whether a place waits whose owner sleeps until it is woken.

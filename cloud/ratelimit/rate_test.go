@@ -13,46 +13,76 @@ import (
 // near compares figures that are computed in steps.
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
-// TestExploration checks that the rate grows by a twentieth each second while requests wait and no limit is known, up to 10,000 requests a
-// minute. It does not grow while no request waits, or for a time without calls.
-func TestExploration(t *testing.T) {
+// TestBurst checks how many requests may be made at once after an idle hour: nine tenths of the documented burst, until answers say what
+// remains. Then it is nine tenths of the most that remained. A 429 says only that nothing remains now.
+func TestBurst(t *testing.T) {
 	for name, test := range map[string]struct {
-		options Options
-		waits   bool
-		every   time.Duration
-		seconds int
-		want    float64
+		options   Options
+		remaining []string // of answers in this order. A "429" is a refusal, with nothing remaining
+		want      float64
 	}{
-		"while a request waits":      {Options{Burst: 1}, true, 100 * time.Millisecond, 1, exploration},
-		"for two seconds":            {Options{Burst: 1}, true, 100 * time.Millisecond, 2, exploration * exploration},
-		"not for a pause":            {Options{Burst: 1}, true, 4 * time.Second, 4, exploration},
-		"to the most":                {Options{Burst: 1}, true, 100 * time.Millisecond, 100, maxExplored / standardLimit},
-		"nobody waits":               {Options{Burst: 1}, false, 100 * time.Millisecond, 10, 1},
-		"not beyond a limit given":   {Options{Burst: 1, Limit: 300}, true, 100 * time.Millisecond, 10, 1},
-		"nor one that is very large": {Options{Burst: 1, Limit: 60_000}, true, 100 * time.Millisecond, 1, 1},
+		"no headers":               {Options{}, []string{""}, 45},
+		"not a number":             {Options{}, []string{"-1"}, 45},
+		"standard tier":            {Options{}, []string{"49"}, 45},
+		"a small account":          {Options{}, []string{"9"}, 9},
+		"of which one is left":     {Options{}, []string{"1"}, 1},
+		"nothing is left":          {Options{}, []string{"0"}, 1},
+		"others use less again":    {Options{}, []string{"3", "9", "5"}, 9},
+		"a higher tier":            {Options{}, []string{"149"}, 135},
+		"a month's requests":       {Options{}, []string{"50000"}, 270},
+		"less than the options":    {Options{Burst: 100}, []string{"9"}, 9},
+		"more than the options":    {Options{Burst: 5}, []string{"9"}, 9},
+		"refused at first":         {Options{}, []string{"429"}, 45},
+		"refused in between":       {Options{}, []string{"9", "429"}, 9},
+		"refused, and then heard":  {Options{}, []string{"429", "9"}, 9},
+		"half of a higher tier":    {Options{AccountShare: 0.5}, []string{"149"}, 67.5},
+		"half of a small account":  {Options{AccountShare: 0.5}, []string{"9"}, 4.5},
+		"less than one of account": {Options{AccountShare: 0.1}, []string{"9"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := NewLimiter(test.options)
-				granted(t, l, "held", Read) // so that no token is free
-				for end := time.Now().Add(time.Duration(test.seconds) * time.Second); ; time.Sleep(test.every) {
-					if test.waits {
-						_, _ = l.Reserve("waits", Read)
+				for _, remaining := range test.remaining {
+					r := granted(t, l, "a", Read)
+					if remaining == "429" {
+						send(t, l, r, 429, "X-RateLimit-Remaining", "0", "Retry-After", "1")
+					} else {
+						send(t, l, r, 200, "X-RateLimit-Remaining", remaining)
 					}
-					if !time.Now().Before(end) {
-						break
+					if got := l.Stats().Tokens; got > l.bucket.capacity() {
+						t.Errorf("%v tokens in a bucket of %v", got, l.bucket.capacity())
 					}
+					time.Sleep(time.Hour)
 				}
-				if got := l.Stats().Share; !near(got, test.want) {
-					t.Errorf("the share of the limit is %v, want %v", got, test.want)
+				if got := l.Stats().Tokens; got != test.want {
+					t.Errorf("%v tokens, want %v", got, test.want)
 				}
 			})
 		})
 	}
 }
 
+// TestRateWithoutHeaders checks that requests that wait do not raise the rate. Only X-RateLimit-Limit does.
+func TestRateWithoutHeaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{})
+		served := compete(l, 10*time.Minute, Read)
+		if served[Read] < 3000 || served[Read] > 3045 {
+			t.Errorf("%v requests in ten minutes, want the documented 300 a minute after a burst of 45", served[Read])
+		}
+		if got := l.Stats(); got.Limit != 300 || got.LimitKnown || got.Share != 1 {
+			t.Errorf("%+v", got)
+		}
+		time.Sleep(time.Minute)
+		send(t, l, granted(t, l, "last", Mutation), 200, "X-RateLimit-Limit", "900")
+		if got := l.Stats(); got.Limit != 900 || !got.LimitKnown {
+			t.Errorf("the portal names 900: %+v", got)
+		}
+	})
+}
+
 // TestShareOfTheLimit checks the cost of 429s: each takes three tenths of the rate, but never all of it. The rate recovers by a thousandth
-// of the limit each second. A refusal that ends an exploration, or that answers a request from before the gate closed, costs nothing.
+// of the limit each second.
 func TestShareOfTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{Limit: 300})
@@ -84,18 +114,6 @@ func TestShareOfTheLimit(t *testing.T) {
 			t.Errorf("after an hour the share is %v with %v tokens", got.Share, got.Tokens)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(Options{Burst: 1})
-		held := granted(t, l, "held", Read)
-		for range 20 {
-			refusedUntil(t, l, "waits", Read)
-			time.Sleep(100 * time.Millisecond)
-		}
-		send(t, l, held, 429, "Retry-After", "1")
-		if got := l.Stats(); got.Share != 1 || !got.LimitKnown {
-			t.Errorf("a refusal that ends an exploration leaves a share of %v", got.Share)
-		}
-	})
 }
 
 // TestRefill checks that tokens are refilled at the rate of the limit, up to nine tenths of the burst.
@@ -115,43 +133,31 @@ func TestRefill(t *testing.T) {
 }
 
 // TestRemainingIsOfTheAccount checks the tokens after an answer with X-RateLimit-Remaining. The requests in flight will use a part of them,
-// and a margin stays for others. The answer never adds tokens, and takes at most a burst.
+// and a margin stays for others. The answer never adds tokens.
 func TestRemainingIsOfTheAccount(t *testing.T) {
 	for _, test := range []struct {
 		remaining string
 		onTheWay  int
 		want      float64
 	}{
-		{"30", 0, 25}, {"30", 3, 22}, {"5", 0, 0}, {"3", 1, -3}, {"0", 0, -5}, {"45", 0, 40}, {"50", 0, 44}, {"1000", 0, 44},
-		{"0", 40, -45}, {"-1", 0, 44}, {"", 0, 44},
+		{"30", 0, 25}, {"30", 3, 22}, {"5", 0, 0}, {"3", 1, -3}, {"0", 0, -5}, {"45", 0, 40}, {"50", 0, 43}, {"1000", 0, 43},
+		{"0", 40, -45}, {"-1", 0, 43}, {"", 0, 43},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l := NewLimiter(Options{Limit: 60, Burst: 50})
+			l := NewLimiter(Options{Limit: 60})
+			send(t, l, granted(t, l, "first", Read), 200, "X-RateLimit-Remaining", "50")
 			for i := range test.onTheWay {
 				if ok, err := l.Spend(granted(t, l, strconv.Itoa(i), Read)); !ok {
 					t.Fatal(err)
 				}
 			}
 			send(t, l, granted(t, l, "a", Read), 200, "X-RateLimit-Remaining", test.remaining)
-			want := min(test.want, 44-float64(test.onTheWay)+0.001)
+			want := min(test.want, 43-float64(test.onTheWay)+0.002)
 			if got := l.Stats().Tokens; math.Abs(got-want) > 0.01 {
 				t.Errorf("remaining %q with %d requests in flight: %v tokens, want %v", test.remaining, test.onTheWay, got, want)
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // a small burst limits the reduction
-		l := NewLimiter(Options{Limit: 60, Burst: 2})
-		for range 5 {
-			if ok, err := l.Spend(granted(t, l, "a", Read)); !ok {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Second)
-		}
-		send(t, l, granted(t, l, "a", Read), 200, "X-RateLimit-Remaining", "0")
-		if got := l.Stats().Tokens; got != -2 {
-			t.Errorf("%v tokens, want no fewer than -2", got)
-		}
-	})
 }
 
 // TestLimitIsBelieved checks which of the portal's limits the limiter adopts.
@@ -159,14 +165,9 @@ func TestLimitIsBelieved(t *testing.T) {
 	for limit, want := range map[string]int{"1": 1, "1000000": 1_000_000, "1000001": 300, "0": 300} {
 		synctest.Test(t, func(t *testing.T) {
 			l := NewLimiter(Options{Burst: 1})
-			held := granted(t, l, "held", Read)
-			for range 20 {
-				refusedUntil(t, l, "waits", Read)
-				time.Sleep(100 * time.Millisecond)
-			}
-			send(t, l, held, 200, "X-RateLimit-Limit", limit)
+			send(t, l, granted(t, l, "a", Read), 200, "X-RateLimit-Limit", limit)
 			got := l.Stats()
-			if got.Limit != want || got.LimitKnown != (want != 300) || got.LimitKnown != (got.Share == 1) {
+			if got.Limit != want || got.LimitKnown != (want != 300) {
 				t.Errorf("limit %s: %+v", limit, got)
 			}
 		})
@@ -216,6 +217,7 @@ func TestLateRefusal(t *testing.T) {
 // TestRequestsOnTheWayAreSubtracted checks that requests in flight are subtracted from X-RateLimit-Remaining.
 func TestRequestsOnTheWayAreSubtracted(t *testing.T) {
 	b := newBucket(300, standardBurst, 1, time.Now())
+	b.follow(50, 0)
 	b.follow(20, 4)
 	if want := 20 - 4 - b.margin(); b.level != want {
 		t.Errorf("%v tokens, want %v", b.level, want)
@@ -225,8 +227,8 @@ func TestRequestsOnTheWayAreSubtracted(t *testing.T) {
 		t.Errorf("an answer adds tokens: %v, want %v", b.level, want)
 	}
 	b.follow(0, 1000)
-	if b.level != -b.burst {
-		t.Errorf("%v tokens, want %v", b.level, -b.burst)
+	if b.level != -standardBurst {
+		t.Errorf("%v tokens, want %v", b.level, -standardBurst)
 	}
 }
 

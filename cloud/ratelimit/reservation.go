@@ -32,7 +32,8 @@ type Response struct {
 	Limited bool      // the portal refused the request because of the rate limit
 }
 
-// Waited returns how long the reservation waited in the queue before it was granted.
+// Waited returns how long the reservation waited for the rate limit before it was granted. A poll does not wait for the rate limit
+// while its job must not be polled yet.
 func (r *Reservation) Waited() time.Duration { return r.waited }
 
 // Cancel returns the token of a reservation that was not spent. It does nothing if the reservation is spent, canceled, expired
@@ -94,7 +95,7 @@ func (r *Reservation) Settle(sent bool, response *Response) {
 
 // grant makes a reservation of the token that is set aside for a place.
 func (l *Limiter) grant(p *place, now time.Time) *Reservation {
-	r := &Reservation{limiter: l, class: p.key.class, granted: now, waited: now.Sub(p.since)}
+	r := &Reservation{limiter: l, class: p.key.class, granted: now, waited: p.waited(now)}
 	l.reservations[r] = struct{}{}
 	if r.class.isMutating() {
 		l.open++

@@ -7,9 +7,9 @@ import "time"
 // Stats are the present figures of a limiter, for metrics.
 type Stats struct {
 	Limit      int           // requests per minute, as configured or learned
-	LimitKnown bool          // the portal has named the limit, or refused a request because of it
+	LimitKnown bool          // the options or the portal have named the limit
 	Tokens     float64       // in the bucket. Negative after corrections
-	Share      float64       // of the limit in use: AccountShare, less while others use more of the account, more while it looks for a higher limit
+	Share      float64       // of the limit in use: AccountShare, and less while others use more of the account
 	Waiting    map[Class]int // places in the queue, by class
 	Reserved   int           // reservations that are granted and not spent
 	Open       int           // mutations between reservation and response
