@@ -49,8 +49,9 @@ func (m *clientAccount) current() *ratelimit.Limiter {
 	return m.limiter
 }
 
-// prove takes over the limiter of the account that a login has proved. The portal has counted the login's requests against that account.
-func (m *clientAccount) prove(login Login, requests int) {
+// prove takes over the limiter of the account that a login has proved. The portal has counted the login's requests against that account,
+// and its answer tells about that account.
+func (m *clientAccount) prove(login Login, requests int, answered *ratelimit.Response) {
 	if m.ask == nil {
 		return
 	}
@@ -58,9 +59,20 @@ func (m *clientAccount) prove(login Login, requests int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.limiter != proved {
-		proved.Charge(requests)
+		proved.Charge(requests, answered)
 	}
 	m.limiter, m.proved = proved, true
+}
+
+// evidence returns the part of a response that the limiter learns from. Before the first login has worked, it is refusals only: the
+// limiter is not yet the account's, and must keep the tokens that the login needs, even if the account has fewer.
+func (m *clientAccount) evidence(response *ratelimit.Response) *ratelimit.Response {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.proved || response == nil || response.Limited {
+		return response
+	}
+	return nil
 }
 
 // reserve reserves from the limiter. Before the first login has worked, flows leave enough of the budget for the login. They do not

@@ -145,18 +145,18 @@ func TestChargeOfALogin(t *testing.T) {
 		g := ratelimit.NewLimiter(ratelimit.Options{Limit: 60})
 		s := newClientAccount(Config{prove: func(Login) *ratelimit.Limiter { return g }})
 		for range 3 {
-			s.prove(Login{}, factorLogin)
+			s.prove(Login{}, factorLogin, nil)
 		}
 		if tokens := g.Stats().Tokens; tokens != 42 {
 			t.Errorf("%v tokens of 45 are left after a login of 3 requests", tokens)
 		}
 		time.Sleep(time.Second)
-		g.Charge(1)
+		g.Charge(1, nil)
 		if tokens := g.Stats().Tokens; tokens != 42 {
 			t.Errorf("%v tokens, want those of a second ago, one more for the time, and one less for the charge", tokens)
 		}
 		fixed := newClientAccount(Config{Limiter: g})
-		fixed.prove(Login{}, factorLogin)
+		fixed.prove(Login{}, factorLogin, nil)
 		if fixed.current() != g || g.Stats().Tokens != 42 {
 			t.Error("the login changed or charged a limiter that the caller chose")
 		}

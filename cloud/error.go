@@ -46,6 +46,8 @@ type Error struct {
 	RequestID string
 	// RetryAt is when to try again. Zero if it is not known.
 	RetryAt time.Time
+	// PortalRetryAt is RetryAt if the portal's answer named it, which the client's own backoff may exceed. Else it is zero.
+	PortalRetryAt time.Time
 
 	kind    kind  // zero: derived from Code and Status
 	unknown bool  // the request was written and may have been executed
@@ -216,6 +218,12 @@ func IsRateLimited(err error) bool { return hasKind(err, kindRateLimited) }
 // understood. Try again with backoff.
 // A mutating call was not executed.
 func IsUnavailable(err error) bool { return hasKind(err, kindUnavailable) }
+
+// IsDocumented reports whether the answer was the error object of the specification, which no proxy or other web server sends.
+func IsDocumented(err error) bool {
+	e := asError(err)
+	return e != nil && e.documented
+}
 
 // IsUnsupported reports whether this portal lacks the endpoint.
 func IsUnsupported(err error) bool { return hasKind(err, kindUnsupported) }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"time"
 )
 
 // JobStatus is the state of an asynchronous operation (specification, "States and transitions").
@@ -18,6 +19,14 @@ const (
 	JobSucceeded JobStatus = "succeeded"
 	JobFailed    JobStatus = "failed"
 )
+
+// StuckAfter is how long a job may go on without progress before it counts as stuck (specification, "Jobs and other endpoints").
+const StuckAfter = 30 * time.Minute
+
+// IsStuck reports whether a job counts as stuck that has last shown progress at a time. The nodes of its cluster show the progress of a scale
+// or an upgrade: they come, go, or change their version. Such a job may take longer than StuckAfter, because the upgrade of 5 nodes
+// takes 15 to 20 minutes (specification, "Kubernetes endpoints", rule 2). A job that shows nothing counts from its start.
+func IsStuck(progress time.Time) bool { return time.Since(progress) > StuckAfter }
 
 // Job is an asynchronous operation of the portal.
 type Job struct {

@@ -38,7 +38,7 @@ func (h *limited) do(ctx context.Context, c *call) (*answer, error) {
 // sendFor sends the request for a reservation, and settles the reservation even if an observer panics.
 func (h *limited) sendFor(ctx context.Context, c *call, r *ratelimit.Reservation) (a *answer, err error) {
 	c.waited, c.sent = r.Waited(), false
-	defer func() { r.Settle(c.sent, a.response()) }()
+	defer func() { r.Settle(c.sent, h.account.evidence(a.response())) }()
 	return h.next.do(ctx, c)
 }
 

@@ -93,7 +93,7 @@ func (e *authenticator) reserve(ctx context.Context) (reservations []*ratelimit.
 }
 
 func (e *authenticator) tryLogin(ctx context.Context) (*sessionToken, error) {
-	result, err := e.login(ctx)
+	result, answered, err := e.login(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (e *authenticator) tryLogin(ctx context.Context) (*sessionToken, error) {
 		requests = factorLogin
 	}
 	login := e.describe(result)
-	e.account.prove(login, requests)
+	e.account.prove(login, requests, answered)
 	return schedule(token, login, time.Now()), nil
 }
 
@@ -120,24 +120,24 @@ func (e *authenticator) describe(r *loginResult) Login {
 	}
 }
 
-func (e *authenticator) login(ctx context.Context) (*loginResult, error) {
+func (e *authenticator) login(ctx context.Context) (*loginResult, *ratelimit.Response, error) {
 	c, err := newCall(routeLogin, "", loginRequest{Email: e.email, Password: e.password.reveal()})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c.hidden = []string{e.password.reveal()}
 	a, err := e.next.do(ctx, c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !a.ok() {
-		return nil, loginRefused(refused(c, a))
+		return nil, nil, loginRefused(refused(c, a))
 	}
 	var result loginResult
 	if json.Unmarshal(a.body, &result) != nil || !usableToken(result.Token) {
-		return nil, withoutToken(c, a)
+		return nil, nil, withoutToken(c, a)
 	}
-	return &result, nil
+	return &result, a.response(), nil
 }
 
 // withoutToken makes the error of a login that succeeded without a token: the server is not the portal.

@@ -25,7 +25,7 @@ type Call struct {
 	Duration time.Duration
 	// Date is the portal's clock, from the answer's header. Zero if it had none.
 	Date time.Time
-	// Waited is the time in the limiter's queue before the reservation was granted.
+	// Waited is how long the reservation waited for the rate limit before it was granted.
 	Waited time.Duration
 }
 

@@ -32,7 +32,8 @@ func refused(c *call, a *answer) *Error {
 	}
 	e.unknown = unknownOutcome(c.route.mutating, c.sent, a.status, e.Code, documented)
 	if wait, ok := ratelimit.RetryAfter(a.header, a.at, isRateLimited(a)); ok {
-		e.RetryAt = a.at.Add(wait)
+		e.PortalRetryAt = a.at.Add(wait)
+		e.RetryAt = e.PortalRetryAt
 	}
 	return e
 }
