@@ -22,6 +22,7 @@ import (
 //	GET    /request-log      the request log as JSON, or as text with ?format=text
 //	GET    /clusters         the clusters of all accounts, with their nodes
 //	POST   /clusters/{id}/rotate  changes how a running cluster is reached (Rotation), as in {"credentials": true, "endpoint": true}
+//	POST   /clusters/{id}/repair  does what the portal's operator does for a cluster in Alert, or whose job is stuck (Portal.Repair)
 //	GET    /jobs             the jobs of all accounts
 //	GET    /volumes          the volumes of all accounts
 //	GET    /mailbox/{email}  the mails to an address, with reset tokens
@@ -56,6 +57,13 @@ func (p *Portal) AdminHandler() http.Handler {
 	})
 	mux.HandleFunc("GET /clusters", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, p.Clusters()) })
 	mux.HandleFunc("POST /clusters/{id}/rotate", p.adminRotate)
+	mux.HandleFunc("POST /clusters/{id}/repair", func(w http.ResponseWriter, r *http.Request) {
+		if err := p.Repair(r.PathValue("id")); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		writeAdmin(w, p.Clusters())
+	})
 	mux.HandleFunc("GET /jobs", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, p.Jobs()) })
 	mux.HandleFunc("GET /volumes", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, p.Volumes()) })
 	mux.HandleFunc("GET /mailbox/{email}", func(w http.ResponseWriter, r *http.Request) {

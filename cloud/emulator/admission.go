@@ -9,13 +9,17 @@ import (
 	"strings"
 )
 
-// clusterName is a DNS label, since nodes are named after their cluster.
-var clusterName = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`)
+// clusterName is a DNS label (RFC 1123), since nodes are named after their cluster. It may begin with a digit: the specification does not
+// forbid that.
+var clusterName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// maxControlNodes is as many members as etcd advises at most. The specification has no upper bound, and advises 3.
+const maxControlNodes = 7
 
 // checkCreate refuses parameters that cannot make a cluster, in the order of the specification's table. Callers hold mu.
 func (p *Portal) checkCreate(account string, body *createBody) (Version, *refusal) {
 	if !clusterName.MatchString(body.Name) {
-		return Version{}, invalid("name", "a cluster's name is a DNS label of at most 63 lower-case letters, digits and dashes")
+		return Version{}, invalid("name", "a cluster's name has at most 63 lower-case letters, digits and dashes, and neither begins nor ends with a dash")
 	}
 	if err := oneOf("zoneId", body.ZoneID, p.opts.Zones); err != nil {
 		return Version{}, err
@@ -32,6 +36,9 @@ func (p *Portal) checkCreate(account string, body *createBody) (Version, *refusa
 	}
 	if body.ControlNodes < 1 {
 		return version, invalid("controlNodes", "a cluster has at least one control node")
+	}
+	if body.ControlNodes > maxControlNodes {
+		return version, invalid("controlNodes", "a cluster has at most %d control nodes", maxControlNodes).as(http.StatusUnprocessableEntity)
 	}
 	if err := p.checkPlace(account, body); err != nil {
 		return version, err

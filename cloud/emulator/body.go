@@ -33,7 +33,7 @@ func (c *call) decode(into any) *refusal {
 		names = append(names, name)
 		raw, there := given[name]
 		if there && json.Unmarshal(raw, value.Field(i).Addr().Interface()) != nil {
-			return specViolation(name, "%s must be a %s", name, jsonType(field.Type))
+			return specViolation(name, "%s must be %s", name, jsonType(field.Type))
 		}
 		required := field.Tag.Get("portal") == "required"
 		if required && (!there || string(raw) == "null" || value.Field(i).String() == "") {
@@ -80,12 +80,13 @@ func members(body []byte) (map[string]json.RawMessage, *refusal) {
 	return given, nil
 }
 
+// jsonType names the type of a member, with its article.
 func jsonType(t reflect.Type) string {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	if t.Kind() == reflect.Int {
-		return "integer"
+		return "an integer"
 	}
-	return t.Kind().String()
+	return "a " + t.Kind().String()
 }

@@ -42,6 +42,7 @@ type answer struct {
 	page      bool          // it is sent as HTML instead
 	cut       bool          // the connection ends instead
 	retryIn   time.Duration // what a fault says of Retry-After
+	allow     string        // of the header Allow, which goes with 405 (RFC 9110, 15.5.6)
 }
 
 // now is the portal's clock as this call sees it.
@@ -91,6 +92,9 @@ func (c *call) decide() answer {
 	}
 	a = c.applyFaultsAfter(a)
 	a.header = c.limitHeaders(a, limits)
+	if a.allow != "" {
+		a.header.Set("Allow", a.allow)
+	}
 	return a
 }
 

@@ -4,12 +4,10 @@ package emulator
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -17,7 +15,8 @@ import (
 type ClusterState string
 
 // The states of a cluster: Creating → Running ⇄ Scaling, Upgrading. All but Creating → Deleting → no record. A
-// create job that fails half way leaves the cluster Failed. Such a cluster can only be deleted.
+// create job that fails half way leaves the cluster Failed. Such a cluster can only be deleted. A cluster is in Alert after a scale or an
+// upgrade failed with Fault.Alert.
 const (
 	ClusterCreating  ClusterState = "Creating"
 	ClusterRunning   ClusterState = "Running"
@@ -25,7 +24,12 @@ const (
 	ClusterUpgrading ClusterState = "Upgrading"
 	ClusterDeleting  ClusterState = "Deleting"
 	ClusterFailed    ClusterState = "Failed"
+	ClusterAlert     ClusterState = "Alert"
 )
+
+var clusterStates = []ClusterState{
+	ClusterCreating, ClusterRunning, ClusterScaling, ClusterUpgrading, ClusterDeleting, ClusterFailed, ClusterAlert,
+}
 
 // Cluster is a managed Kubernetes cluster as the portal records it.
 type Cluster struct {
@@ -137,14 +141,11 @@ func (p *Portal) placeCluster(c *call, cl *cluster) {
 
 // buildCluster is the work of a create job.
 func (p *Portal) buildCluster(ctx context.Context, cl *cluster, takes time.Duration) (any, error) {
-	p.mu.Lock()
-	for range cl.ControlNodes {
-		p.addNode(cl, true)
+	for i := range cl.ControlNodes + cl.Size {
+		p.mu.Lock() // for one node at a time, so that the portal answers in between
+		p.addNode(cl, i < cl.ControlNodes)
+		p.mu.Unlock()
 	}
-	for range cl.Size {
-		p.addNode(cl, false)
-	}
-	p.mu.Unlock()
 	if err := p.applyNodes(ctx, cl, takes); err != nil {
 		p.unlock(cl, ClusterFailed)
 		return nil, err
@@ -178,67 +179,6 @@ func (p *Portal) clusterConfig(c *call) (answer, *refusal) {
 	return answer{status: http.StatusOK, body: map[string]string{"kubeconfig": kubeconfig}}, nil
 }
 
-type scaleBody struct {
-	Size int `json:"size" portal:"required"`
-}
-
-// scaleCluster answers POST /kubernetes-clusters/{cluster_id}/scale. A scale to the present size is a job with nothing to do.
-func (p *Portal) scaleCluster(c *call) (answer, *refusal) {
-	var body scaleBody
-	if err := c.decode(&body); err != nil {
-		return answer{}, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	cl, err := p.clusterOf(c)
-	if err != nil {
-		return answer{}, err
-	}
-	if err := p.checkSize(body.Size); err != nil {
-		return answer{}, err
-	}
-	if network, err := p.networkByID(cl.Account, cl.NetworkID); err == nil && body.Size > cl.Size {
-		if err := p.checkRoom(network, cl, body.Size+cl.ControlNodes, "size"); err != nil {
-			return answer{}, err
-		}
-	}
-	faults, reaches := c.faults, cl.Size
-	if body.Size > cl.Size {
-		reaches += faults.nodesDone(body.Size - cl.Size)
-	} else {
-		reaches -= faults.nodesDone(cl.Size - body.Size)
-	}
-	if cl.JobID == "" {
-		cl.reserved = max(cl.Size, body.Size)
-	}
-	return p.operate(c, cl, ClusterScaling, fmt.Sprintf("size %d → %d", cl.Size, body.Size), jobSpec{
-		kind: JobScaleCluster, takes: p.opts.Durations.Scale,
-		work: func(ctx context.Context, takes time.Duration) (any, error) {
-			p.mu.Lock()
-			p.resize(cl, reaches, faults.leavesNodes())
-			p.mu.Unlock()
-			err := p.applyNodes(ctx, cl, takes)
-			p.unlock(cl, ClusterRunning)
-			return p.jobResult(cl), err
-		},
-	})
-}
-
-// scaleDirection returns whether the call asks for more or for fewer workers than its cluster has, or "". Callers hold mu.
-func (c *call) scaleDirection() ScaleDirection {
-	var body struct{ Size *int }
-	if c.route == nil || !strings.HasSuffix(c.route.pattern, "/scale") || json.Unmarshal(c.body, &body) != nil || body.Size == nil {
-		return ""
-	}
-	switch cl, err := c.portal.clusterOf(c); {
-	case err != nil || *body.Size == cl.Size:
-		return ""
-	case *body.Size > cl.Size:
-		return ScaleUp
-	}
-	return ScaleDown
-}
-
 // deleteCluster answers DELETE /kubernetes-clusters/{cluster_id}. Its volumes stay (Kubernetes endpoints 3).
 func (p *Portal) deleteCluster(c *call) (answer, *refusal) {
 	p.mu.Lock()
@@ -270,11 +210,13 @@ func (p *Portal) operate(c *call, cl *cluster, during ClusterState, what string,
 		return answer{}, refuse(CodeResourceBusy, "cluster %s is %s", cl.ID, cl.State)
 	case cl.State == ClusterFailed && during != ClusterDeleting:
 		return answer{}, refuse(CodeOperationNotAllowed, "cluster %s is %s: it can only be deleted", cl.ID, cl.State)
+	case cl.State == ClusterAlert && during != ClusterDeleting:
+		return answer{}, refuse(CodeOperationNotAllowed, "cluster %s is in state %s: it cannot be scaled or upgraded", cl.ID, cl.State)
 	}
 	c.note(LogEntry{Object: "cluster", ID: cl.ID, Account: cl.Account, From: string(cl.State), To: string(during), Detail: what})
 	cl.State = during
 	if o.undo == nil {
-		o.undo = func() { p.unlock(cl, ClusterRunning) }
+		o.undo = func() { p.settle(cl, c.faults, true) }
 	}
 	return p.lock(c, cl, o), nil
 }
@@ -287,7 +229,19 @@ func (p *Portal) lock(c *call, cl *cluster, o jobSpec) answer {
 	return a
 }
 
-// unlock ends an operation.
+// settle ends a scale or an upgrade.
+func (p *Portal) settle(cl *cluster, faults matchedFaults, failed bool) {
+	p.mu.Lock()
+	alert := failed && faults.alerts() && !p.jobsByID[cl.JobID].isRepaired()
+	p.mu.Unlock()
+	if alert {
+		p.unlock(cl, ClusterAlert)
+	} else {
+		p.unlock(cl, ClusterRunning)
+	}
+}
+
+// unlock ends an operation. The nodes of a cluster in Alert are counted when it is repaired.
 func (p *Portal) unlock(cl *cluster, state ClusterState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -295,8 +249,11 @@ func (p *Portal) unlock(cl *cluster, state ClusterState) {
 		return // the portal is closing: the operation did not end
 	}
 	cl.JobID = ""
-	cl.Size = len(cl.workers())
-	cl.reserved = cl.Size
+	workers := len(cl.workers())
+	if state != ClusterAlert {
+		cl.Size = workers
+	}
+	cl.reserved = max(cl.Size, workers)
 	p.record(LogEntry{Object: "cluster", ID: cl.ID, Account: cl.Account, From: string(cl.State), To: string(state),
 		Detail: fmt.Sprintf("size=%d version=%s", cl.Size, cl.Version)})
 	cl.State = state
@@ -328,6 +285,15 @@ func (p *Portal) clusterOf(c *call) (*cluster, *refusal) {
 		}
 	}
 	return nil, notFound("cluster", id)
+}
+
+// clusterState returns the state of the cluster that the call names, or "". Callers hold mu.
+func (c *call) clusterState() ClusterState {
+	cl, err := c.portal.clusterOf(c)
+	if err != nil {
+		return ""
+	}
+	return cl.State
 }
 
 // jobResult is a cluster as a job's result.

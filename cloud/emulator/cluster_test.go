@@ -34,6 +34,8 @@ func TestCreateRefused(t *testing.T) {
 	}{
 		{"name", "Demo", 400, emulator.CodeInvalidParameter},
 		{"name", strings.Repeat("a", 64), 400, emulator.CodeInvalidParameter},
+		{"name", "-demo", 400, emulator.CodeInvalidParameter},
+		{"name", "demo-", 400, emulator.CodeInvalidParameter},
 		{"zoneId", "zone-2", 400, emulator.CodeInvalidParameter},
 		{"kubernetesVersionId", "v1.36.3", 400, emulator.CodeInvalidParameter},
 		{"serviceOfferingId", "other", 400, emulator.CodeInvalidParameter},
@@ -41,6 +43,7 @@ func TestCreateRefused(t *testing.T) {
 		{"size", 0, 422, emulator.CodeInvalidParameter},
 		{"size", 51, 422, emulator.CodeQuotaExceeded},
 		{"controlNodes", 0, 400, emulator.CodeInvalidParameter},
+		{"controlNodes", 8, 422, emulator.CodeInvalidParameter},
 		{"vpcId", "other", 400, emulator.CodeInvalidParameter},
 		{"networkId", "other", 400, emulator.CodeInvalidParameter},
 		{"sshKeyPair", "other", 400, emulator.CodeInvalidParameter},
@@ -276,6 +279,16 @@ func TestJobDue(t *testing.T) {
 		}
 		if !job.Ended.Equal(job.Due) {
 			t.Errorf("ended at %s, due at %s", job.Ended, job.Due)
+		}
+	})
+}
+
+// TestNameBeginsWithADigit checks that a cluster's name may begin with a digit, as the specification does not forbid it.
+func TestNameBeginsWithADigit(t *testing.T) {
+	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
+		c.create(c.newCluster(1).with("name", "4ever"))
+		if got := p.Clusters()[0]; got.Name != "4ever" || got.State != emulator.ClusterRunning || got.Nodes[0].Name != "4ever-c-1" {
+			t.Errorf("cluster %+v", got)
 		}
 	})
 }

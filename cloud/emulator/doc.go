@@ -24,21 +24,25 @@
 // # States
 //
 // A job is pending, running, then succeeded or failed. Nothing interrupts it: there is no endpoint that could. A
-// stuck job (a fault) stays running until the fault is removed. [Portal.Close] leaves jobs where they are.
+// stuck job (a fault) stays running until the fault is removed, or until the portal's operator ends it ([Portal.Repair]).
+// [Portal.Close] leaves jobs where they are.
 //
 //	cluster    from          by                       what may be called then
 //	Creating   -             POST /kubernetes-clusters  nothing: RESOURCE_BUSY, config OPERATION_NOT_ALLOWED
 //	Running    any below     job ended                everything
 //	Scaling    Running       scale                    config. The rest is RESOURCE_BUSY
 //	Upgrading  Running       upgrade                  config. The rest is RESOURCE_BUSY
+//	Alert      Scaling,      job failed with the      config, DELETE. The rest is OPERATION_NOT_ALLOWED
+//	           Upgrading     fault alert
 //	Deleting   Running,      DELETE                   nothing, as Creating
-//	           Failed
+//	           Failed, Alert
 //	Failed     Creating      create job failed        DELETE. The rest is OPERATION_NOT_ALLOWED
 //	                         half way
 //	(gone)     Deleting      job succeeded            404
 //
-// A failed scale, upgrade or delete job leads back to Running (a delete of a Failed cluster, to Failed). An upgrade
-// that failed half way leaves the nodes that it upgraded. A new upgrade to the same version does the rest.
+// A failed scale, upgrade or delete job leads back to Running (a delete of a cluster in Failed or Alert, to that state). An upgrade
+// that failed half way leaves the nodes that it upgraded. A new upgrade to the same version does the rest. From Alert,
+// [Portal.Repair] leads back to Running.
 //
 // A pre-MFA token lives 10 minutes, ends when it is exchanged, and after 5 wrong codes. A full-access token lives 8
 // hours ([Options.TokenLifetime]) and ends early with a password reset or the fault RevokeToken. A login does not
@@ -49,9 +53,9 @@
 // Errors. The status of each code is in defaultStatus (error.go). A well-formed request that breaks a rule gets 422, even with
 // the code INVALID_PARAMETER. Codes beyond the common ones: INVALID_CREDENTIALS (401, login), FORBIDDEN (403,
 // role), INTERNAL_ERROR (500), SERVICE_UNAVAILABLE (503). An unknown path is 404 RESOURCE_NOT_FOUND, a known path with
-// another method 405 OPERATION_NOT_ALLOWED. Unknown, repeated, misspelled or mistyped JSON members, unknown query
+// another method 405 OPERATION_NOT_ALLOWED with Allow. Unknown, repeated, misspelled or mistyped JSON members, unknown query
 // parameters, a body where none is documented, and another content type than application/json are 400
-// INVALID_PARAMETER. A plain HTTP request gets a bare 400 from the TLS listener, in the documented shape from Handler.
+// INVALID_PARAMETER. A plain HTTP request is 400 OPERATION_NOT_ALLOWED.
 //
 // Rate limit. A bucket of the burst (50) that fills at the rate (300 a minute: one every 200 ms). Refused requests cost
 // nothing. Every answer has the X-RateLimit headers. Remaining is the content of the bucket, Reset is when it is full, and
@@ -70,7 +74,8 @@
 // without networkId is a /16 and goes with the cluster. There are VPCs called "default" from the start.
 //
 // Clusters. All create parameters but networkId are required and not empty, vpcId and description included, since the
-// specification calls them the minimum set. Names are DNS labels, and not unique. Sizes from [Options.MinWorkers] (0) to
+// specification calls them the minimum set. Names are DNS labels (RFC 1123), and not unique. From 1 to 7 control nodes, because etcd
+// advises no more members. Sizes from [Options.MinWorkers] (0) to
 // [Options.MaxWorkers] (50), beyond which it is QUOTA_EXCEEDED. The kubeconfig exists from the first Running until the
 // deletion. A size or version that the cluster has already is a job with nothing to do. A lower version is refused. Minors
 // may be skipped. The API server changes its version with the first control node. New workers have the cluster's
@@ -87,7 +92,7 @@
 //
 // Endpoints whose paths are not shown: instances (create, start, stop, reboot, destroy), volumes (create, attach, detach,
 // resize), tiers, backups, bulk calls, further MFA endpoints. Events, pagination, port forwards, the CSI driver. OTPs
-// by e-mail or SMS. Draining of nodes before they go. Higher tiers per account: [Options.RateLimit] is for all. Nothing is kept on disk.
+// by e-mail or SMS. Higher tiers per account: [Options.RateLimit] is for all. Nothing is kept on disk.
 //
 // # Things that go wrong
 //
@@ -104,6 +109,13 @@
 //	 {"path": "/kubernetes-clusters/*/scale", "scale": "down", "nth": 3, "for": "5m", "job": "failed"},
 //	 {"path": "/kubernetes-clusters/*/scale", "scale": "down", "nth": 3, "for": "8m", "job": "failed-halfway", "jobNodes": 1}]
 //
+// Some portals, such as those of Apache CloudStack, drain nodes themselves, delete their Node objects, and refuse to change a cluster after
+// a failed job until an operator repairs it. Each of these traits is a fault: drain, alert, leaveCordoned, job "stuck", and a refusal
+// that selects a state. The profile needs-repair has all of them. The operator's part is [Portal.Repair], which the admin listener offers:
+//
+//	curl -d '{"path": "/kubernetes-clusters/*/scale", "drain": "60s", "alert": true}' http://127.0.0.1:8444/faults
+//	curl -X POST http://127.0.0.1:8444/clusters/<id>/repair
+//
 // A portal that changes how a running cluster is reached is no fault of a call, but a [Portal.Rotate], which the admin listener offers
 // too. It replaces the credentials of the kubeconfig (old ones get 401), moves the API server to another port, or gives it a certificate
 // of another authority:
@@ -114,7 +126,7 @@
 //
 // # Pods on removed machines
 //
-// The portal drains nothing: a machine that it removes takes its Pods with it. The request log's entry of a removed node has a
+// Without the fault drain, the portal drains nothing: a machine that it removes takes its Pods with it. The request log's entry of a removed node has a
 // [Removal], if there are real workload clusters: which job removed it, whether its Node was cordoned, and which Pods a drain
 // would still have had to evict at that moment. Judges of a client read it: a scale-down that removes a machine with Pods has
 // killed them.

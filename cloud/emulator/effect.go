@@ -116,15 +116,21 @@ func (c *call) deliver(w http.ResponseWriter, a answer) {
 	}
 }
 
-// holdJob keeps a stuck job until its fault is removed or the portal closes.
-func (s matchedFaults) holdJob(ctx context.Context) error {
-	stuck := s.find(func(a *activeFault) bool { return a.Job == JobStuck })
+func (s matchedFaults) stuck() *activeFault {
+	return s.find(func(a *activeFault) bool { return a.Job == JobStuck })
+}
+
+// holdJob keeps a stuck job until its fault is removed, the portal's operator ends the job, or the portal closes.
+func (s matchedFaults) holdJob(ctx context.Context, repaired <-chan struct{}) error {
+	stuck := s.stuck()
 	if stuck == nil {
 		return nil
 	}
 	select {
 	case <-stuck.gone:
 		return nil
+	case <-repaired:
+		return &jobError{Code: CodeInternalError, Message: "the portal's operator ended the operation"}
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -190,4 +196,20 @@ func (s matchedFaults) dropsID() bool {
 
 func (s matchedFaults) leavesNodes() bool {
 	return s.find(func(a *activeFault) bool { return a.LeaveNodes }) != nil
+}
+
+// drainTime is how long the job drains a node at most. 0 means that it drains none.
+func (s matchedFaults) drainTime() time.Duration {
+	if drains := s.find(func(a *activeFault) bool { return a.Drain > 0 }); drains != nil {
+		return drains.Drain
+	}
+	return 0
+}
+
+func (s matchedFaults) leavesCordoned() bool {
+	return s.find(func(a *activeFault) bool { return a.LeaveCordoned }) != nil
+}
+
+func (s matchedFaults) alerts() bool {
+	return s.find(func(a *activeFault) bool { return a.Alert }) != nil
 }

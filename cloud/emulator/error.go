@@ -81,8 +81,9 @@ type refusal struct {
 	code      string
 	message   string
 	field     string
-	status    int  // 0: the status that goes with the code
-	violation bool // the request breaks the specification, rather than a rule of the portal
+	status    int    // 0: the status that goes with the code
+	violation bool   // the request breaks the specification, rather than a rule of the portal
+	allow     string // the methods that the path knows, if another one was used
 }
 
 func (r *refusal) Error() string { return r.code + ": " + r.message }
@@ -136,7 +137,7 @@ func (r *refusal) answer(shapes *Shapes, requestID string) answer {
 	body.Error.Message = r.message
 	body.Error.Field = r.field
 	body.Error.RequestID = requestID
-	return answer{status: status, body: body, code: r.code, violation: violationOf(r)}
+	return answer{status: status, body: body, code: r.code, violation: violationOf(r), allow: r.allow}
 }
 
 func violationOf(r *refusal) string {

@@ -3,9 +3,7 @@
 package emulator
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -29,6 +27,8 @@ type Fault struct {
 	Account string `json:"account,omitempty"`
 	// Scale selects only calls that scale a cluster in that direction.
 	Scale ScaleDirection `json:"scale,omitempty"`
+	// State selects only calls on a cluster that is in that state.
+	State ClusterState `json:"state,omitempty"`
 	// Nth is the first of the selected calls that is affected, counted from 1. Calls before it are not affected.
 	Nth int `json:"nth,omitempty"`
 	// Count is how many calls are affected. 0 means all.
@@ -68,6 +68,15 @@ type Fault struct {
 	JobDelay time.Duration `json:"-"`
 	// LeaveNodes has the job, a scale-down, remove machines and leave their Node objects behind.
 	LeaveNodes bool `json:"leaveNodes,omitempty"`
+	// Drain has the job, a scale-down or an upgrade, drain each node before it removes or upgrades the node: it cordons it, and evicts its
+	// Pods through the eviction API for at most that long. If Pods are left, the job fails, and the node stays cordoned. A scale-down
+	// then removes one node after the other. 0 drains nothing.
+	Drain time.Duration `json:"-"`
+	// LeaveCordoned has the job, an upgrade that fails half way, leave the node cordoned that was to be next.
+	LeaveCordoned bool `json:"leaveCordoned,omitempty"`
+	// Alert has the cluster in state Alert if the job, a scale or an upgrade, fails. The record keeps the size from before the job. Until
+	// Portal.Repair, further scales and upgrades are refused.
+	Alert bool `json:"alert,omitempty"`
 	// UpgradeStyle is what the job, an upgrade, does to each node, instead of Options.UpgradeStyle.
 	UpgradeStyle UpgradeStyle `json:"upgradeStyle,omitempty"`
 
@@ -105,7 +114,7 @@ type JobFault string
 
 // The ways in which jobs go wrong.
 const (
-	JobStuck        JobFault = "stuck"          // running until the fault is removed, after which it goes on
+	JobStuck        JobFault = "stuck"          // running until the fault is removed, after which it goes on, or Portal.Repair, after which it has failed
 	JobFails        JobFault = "failed"         // at its end, and nothing was done
 	JobFailsHalfway JobFault = "failed-halfway" // at its end, and a scale or upgrade did JobNodes of its nodes. Other jobs fail late
 	JobFailsLate    JobFault = "failed-late"    // at its end, and everything was done. A created cluster stays, as Failed
@@ -127,76 +136,7 @@ type FaultState struct {
 	Fault Fault `json:"fault"`
 	Calls int   `json:"calls"` // that it selected
 	Hits  int   `json:"hits"`  // that it affected
-}
-
-// faultTimes are a fault's durations as text, such as "1m30s", in JSON.
-type faultTimes struct {
-	ForText       string `json:"for,omitempty"`
-	DelayText     string `json:"delay,omitempty"`
-	RetryText     string `json:"retryAfter,omitempty"`
-	JobDelayText  string `json:"jobDelay,omitempty"`
-	ClockSkewText string `json:"clockSkew,omitempty"`
-}
-
-type plainFault Fault
-
-// MarshalJSON writes durations as text.
-func (f Fault) MarshalJSON() ([]byte, error) {
-	text := func(d time.Duration) string {
-		if d == 0 {
-			return ""
-		}
-		return d.String()
-	}
-	return json.Marshal(struct {
-		plainFault
-		faultTimes
-	}{plainFault(f), faultTimes{text(f.For), text(f.Delay), text(f.RetryAfter), text(f.JobDelay), text(f.ClockSkew)}})
-}
-
-// UnmarshalJSON reads durations as text and refuses unknown members.
-func (f *Fault) UnmarshalJSON(data []byte) error {
-	var in struct {
-		plainFault
-		faultTimes
-	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&in); err != nil {
-		return err
-	}
-	*f = Fault(in.plainFault)
-	return errors.Join(
-		parseDuration("for", in.ForText, &f.For),
-		parseDuration("delay", in.DelayText, &f.Delay),
-		parseDuration("retryAfter", in.RetryText, &f.RetryAfter),
-		parseDuration("jobDelay", in.JobDelayText, &f.JobDelay),
-		parseDuration("clockSkew", in.ClockSkewText, &f.ClockSkew))
-}
-
-func parseDuration(name, text string, into *time.Duration) error {
-	if text == "" {
-		return nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	*into = d
-	return nil
-}
-
-// ParseFaults reads one fault or a list of faults from JSON.
-func ParseFaults(data []byte) ([]Fault, error) {
-	data = bytes.TrimSpace(data)
-	if !bytes.HasPrefix(data, []byte("[")) {
-		data = slices.Concat([]byte("["), data, []byte("]"))
-	}
-	var out []Fault
-	if err := json.Unmarshal(data, &out); err != nil {
-		return nil, fmt.Errorf("faults: %w", err)
-	}
-	return out, nil
+	Spent bool  `json:"spent"` // it affects no further calls, and holds no job
 }
 
 // Inject arms a fault. It refuses one that says nothing, or something that cannot be.
@@ -249,14 +189,14 @@ func (p *Portal) Faults() []FaultState {
 	defer p.mu.Unlock()
 	out := make([]FaultState, 0, len(p.faults))
 	for _, a := range p.faults {
-		out = append(out, FaultState{Fault: a.Fault, Calls: a.calls, Hits: a.hits})
+		out = append(out, FaultState{Fault: a.Fault, Calls: a.calls, Hits: a.hits, Spent: a.spent() && a.Job != JobStuck})
 	}
 	return out
 }
 
 func (f *Fault) validate() error {
 	_, badPath := path.Match(f.pattern(), "/")
-	least := min(time.Duration(min(f.Nth, f.Count, f.OthersPerMinute, f.JobNodes)), f.For, f.Delay, f.RetryAfter, f.JobDelay)
+	least := min(time.Duration(min(f.Nth, f.Count, f.OthersPerMinute, f.JobNodes)), f.For, f.Delay, f.RetryAfter, f.JobDelay, f.Drain)
 	switch {
 	case badPath != nil:
 		return fmt.Errorf("path %q is not a pattern", f.Path)
@@ -273,7 +213,8 @@ func (f *Fault) validate() error {
 	}
 	return errors.Join(
 		known("body", f.Body, bodyFaults), known("job", f.Job, jobFaults),
-		known("scale", f.Scale, scaleDirections), known("upgradeStyle", f.UpgradeStyle, upgradeStyles))
+		known("scale", f.Scale, scaleDirections), known("state", f.State, clusterStates),
+		known("upgradeStyle", f.UpgradeStyle, upgradeStyles))
 }
 
 // known refuses a value that is neither empty nor in the list.
@@ -292,8 +233,8 @@ var (
 
 // affectsCalls reports whether a fault does anything to calls.
 func (f *Fault) affectsCalls() bool {
-	return cmp.Or(f.Delay, f.JobDelay, f.ClockSkew) != 0 || f.Status != 0 || f.Code != "" || f.Cut || f.Body != "" ||
-		f.Job != "" || f.LeaveNodes || f.UpgradeStyle != "" || f.RevokeToken
+	return cmp.Or(f.Delay, f.JobDelay, f.Drain, f.ClockSkew) != 0 || f.Status != 0 || f.Code != "" || f.Cut || f.Body != "" ||
+		f.Job != "" || f.LeaveNodes || f.LeaveCordoned || f.Alert || f.UpgradeStyle != "" || f.RevokeToken
 }
 
 var templateParameter = regexp.MustCompile(`\{[^/]*\}`)
@@ -307,6 +248,9 @@ func (f *Fault) selects(c *call) bool {
 		return false
 	}
 	if f.Scale != "" && f.Scale != c.scaleDirection() {
+		return false
+	}
+	if f.State != "" && f.State != c.clusterState() {
 		return false
 	}
 	match, _ := path.Match(f.pattern(), c.localPath()) // validated

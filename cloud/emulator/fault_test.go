@@ -356,7 +356,7 @@ func TestParseFaults(t *testing.T) {
 			ID: "a", Method: "POST", Path: "/vpcs", Account: "main", Scale: emulator.ScaleDown, Nth: 2, Count: 3, For: time.Hour, Probability: 0.5, After: true, Delay: 90 * time.Second,
 			Status: 500, Code: "X", Message: "m", Field: "f", RetryAfter: time.Second, Cut: true, Body: emulator.BodyHTML,
 			Job: emulator.JobStuck, JobCode: "Y", JobMessage: "n", JobDelay: time.Minute, LeaveNodes: true, RevokeToken: true,
-			JobNodes: 2, UpgradeStyle: emulator.UpgradeSurge,
+			JobNodes: 2, UpgradeStyle: emulator.UpgradeSurge, State: emulator.ClusterAlert, Drain: time.Minute, LeaveCordoned: true, Alert: true,
 			ClockSkew: -time.Hour, OthersPerMinute: 100,
 		},
 		{ID: "b", Cut: true},

@@ -48,8 +48,19 @@ type Job struct {
 
 type job struct {
 	Job
-	result any
-	err    *jobError
+	result   any
+	err      *jobError
+	repaired chan struct{} // closed when the portal's operator ends the job. Nil: it is not stuck
+}
+
+// isRepaired reports whether the portal's operator has ended the job.
+func (j *job) isRepaired() bool {
+	select {
+	case <-j.repaired:
+		return true
+	default:
+		return false
+	}
 }
 
 // jobError is why a job failed.
@@ -92,6 +103,9 @@ func (p *Portal) startJob(c *call, o jobSpec) answer {
 		Status: JobPending, Accepted: now, Forgotten: c.faults.forgets(),
 		Due: now.Add(max(p.opts.Durations.Pending, 0) + max(o.takes, 0) + c.faults.jobDelay()),
 	}}
+	if c.faults.stuck() != nil {
+		j.repaired = make(chan struct{})
+	}
 	p.jobs = append(p.jobs, j)
 	p.jobsByID[j.ID] = j
 	c.note(LogEntry{Object: "job", ID: j.ID, Account: j.Account, To: string(JobPending), Detail: j.detail()})
@@ -119,20 +133,20 @@ func (p *Portal) run(j *job, o jobSpec, faults matchedFaults) {
 		return
 	}
 	p.advance(j, JobRunning, nil, nil)
-	if faults.holdJob(p.ctx) != nil {
-		return
-	}
 	takes := max(o.takes, 0) + faults.jobDelay()
 	var result any
-	err := faults.failEarly()
-	if err != nil {
-		if sleep(p.ctx, takes) != nil {
-			return
+	err := faults.holdJob(p.ctx, j.repaired)
+	if err == nil {
+		if err = faults.failEarly(); err != nil {
+			_ = sleep(p.ctx, takes) // ends early when the portal closes
 		}
-		if o.undo != nil {
-			o.undo()
-		}
-	} else {
+	}
+	switch {
+	case p.ctx.Err() != nil:
+		return
+	case err != nil && o.undo != nil:
+		o.undo()
+	case err == nil:
 		result, err = o.work(p.ctx, takes)
 		if late := faults.failLate(); err == nil && late != nil {
 			err = late

@@ -61,12 +61,24 @@ func TestTLS(t *testing.T) {
 	if _, _, err := fetch(t, &http.Client{}, p.URL()+"/vpcs"); !errors.As(err, &unknown) {
 		t.Errorf("without the CA: %v", err)
 	}
-	response, _, err = fetch(t, client, strings.Replace(p.URL(), "https", "http", 1)+"/vpcs")
-	if err != nil || response.StatusCode != 400 {
+	response, body, err = fetch(t, client, strings.Replace(p.URL(), "https", "http", 1)+"/vpcs")
+	if err != nil || response.StatusCode != 400 || response.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("plain HTTP: %v %v", err, response)
 	}
-	if n := len(p.RequestLog()); n != 2 {
-		t.Errorf("the request log has %d entries, want the start and one request", n)
+	if n := len(p.RequestLog()); n != 3 {
+		t.Errorf("the request log has %d entries, want the start and two requests", n)
+	}
+	var refusal struct {
+		Error struct{ Code, Message, RequestID string }
+	}
+	if err := json.Unmarshal(body, &refusal); err != nil {
+		t.Fatalf("plain HTTP: %v %s", err, body)
+	}
+	if refusal.Error.Code != emulator.CodeOperationNotAllowed || !strings.Contains(refusal.Error.Message, "HTTPS") || refusal.Error.RequestID == "" {
+		t.Errorf("plain HTTP: %s", body)
+	}
+	if v := p.Violations(); len(v) != 1 || v[0].RequestID != refusal.Error.RequestID {
+		t.Errorf("violations: %v", v)
 	}
 }
 
@@ -140,6 +152,7 @@ func TestAdmin(t *testing.T) {
 		{"GET", "/clusters", "", 200, "[]"},
 		{"POST", "/clusters/none/rotate", `{"endpoint":true}`, 400, "no such cluster"},
 		{"POST", "/clusters/none/rotate", `{"endpoints":true}`, 400, "endpoints"},
+		{"POST", "/clusters/none/repair", "", 400, "no such cluster"},
 		{"GET", "/jobs", "", 200, "[]"},
 		{"GET", "/volumes", "", 200, "[]"},
 		{"GET", "/mailbox/admin@portal.example", "", 200, ""},

@@ -84,6 +84,10 @@ func (p *Portal) addNodeNamed(cl *cluster, name string, controlPlane bool) *node
 func (p *Portal) nodeName(cl *cluster, controlPlane bool) string {
 	const alphabet = "bcdfghjklmnpqrstvwxz2456789"
 	prefix := cl.Name[:min(len(cl.Name), 50)]
+	taken := map[string]bool{}
+	for _, n := range cl.nodes {
+		taken[n.Name] = taken[n.Name] || !n.Gone
+	}
 	for i := 1; ; i++ {
 		name := fmt.Sprintf("%s-c-%d", prefix, i)
 		if !controlPlane && p.opts.ReuseNodeNames {
@@ -95,20 +99,25 @@ func (p *Portal) nodeName(cl *cluster, controlPlane bool) string {
 			}
 			name = fmt.Sprintf("%s-w-%s", prefix, suffix[:])
 		}
-		if !slices.ContainsFunc(cl.nodes, func(n *node) bool { return n.Name == name && !n.Gone }) {
+		if !taken[name] {
 			return name
 		}
 	}
 }
 
-// resize orders workers, or picks the workers that leave. leave keeps their Node objects. Callers hold mu.
-func (p *Portal) resize(cl *cluster, size int, leave bool) {
+// resize orders workers, or returns those that have to leave. Callers hold mu.
+func (p *Portal) resize(cl *cluster, size int) []*node {
 	workers := cl.workers()
 	for range size - len(workers) {
 		p.addNode(cl, false)
 	}
-	for _, n := range p.victims(cl, workers, len(workers)-size) {
-		n.leaving, n.up, n.Gone = true, false, leave
+	return p.victims(cl, workers, len(workers)-size)
+}
+
+// leave has the nodes go with the next applyNodes. keepObjects leaves their Node objects behind. Callers hold mu.
+func leave(nodes []*node, keepObjects bool) {
+	for _, n := range nodes {
+		n.leaving, n.up, n.Gone = true, false, keepObjects
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -268,5 +269,27 @@ func TestRemovalText(t *testing.T) {
 		if got := r.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestManyNodesGetNames checks that the portal answers while a job gives the nodes of a large cluster their names.
+func TestManyNodesGetNames(t *testing.T) {
+	const workers = 2000
+	p := newPortal(t, emulator.Options{MaxWorkers: workers, ReuseNodeNames: true, RateLimit: emulator.RateLimit{PerMinute: 6000, Burst: 600},
+		Durations: emulator.Durations{Pending: -1, Create: -1}})
+	c := login(t, p)
+	job := c.post("/kubernetes-clusters", c.newCluster(workers).String()).want(202).text("jobId")
+	slowest := time.Duration(0)
+	for begin := time.Now(); ; begin = time.Now() {
+		status := c.get("/jobs/" + job).text("status")
+		slowest = max(slowest, time.Since(begin))
+		if status == "succeeded" {
+			break
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	t.Logf("the slowest answer took %s", slowest)
+	if slowest > 2*time.Second {
+		t.Errorf("an answer took %s", slowest)
 	}
 }

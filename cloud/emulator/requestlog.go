@@ -57,7 +57,7 @@ func ClusterChanges(entries []LogEntry) (all []string) {
 		switch state := ClusterState(e.To); state {
 		case ClusterScaling, ClusterUpgrading:
 			all = append(all, e.To+" "+e.Detail)
-		case ClusterCreating, ClusterDeleting, ClusterFailed:
+		case ClusterCreating, ClusterDeleting, ClusterFailed, ClusterAlert:
 			all = append(all, e.To)
 		case ClusterRunning: // the end of an operation
 		}

@@ -62,21 +62,21 @@ func (p *Portal) endpoints() []route {
 // find returns the endpoint of a request. An unknown path is 404, a known one with another method 405.
 func (p *Portal) find(method, path string) (*route, map[string]string, *refusal) {
 	path, ok := strings.CutPrefix(path, p.opts.BasePath)
-	known := false
+	var known []string
 	for i := range p.routes {
 		params, match := matchPath(p.routes[i].pattern, path)
 		if !ok || !match {
 			continue
 		}
-		known = true
+		known = append(known, p.routes[i].method)
 		if p.routes[i].method == method {
 			return &p.routes[i], params, nil
 		}
 	}
 	unknown := &refusal{code: CodeResourceNotFound, message: "the portal has no endpoint at this path", violation: true}
-	if known {
+	if len(known) > 0 {
 		unknown = &refusal{code: CodeOperationNotAllowed, message: "the endpoint does not know method " + method,
-			status: http.StatusMethodNotAllowed, violation: true}
+			status: http.StatusMethodNotAllowed, violation: true, allow: strings.Join(known, ", ")}
 	}
 	return nil, nil, unknown
 }

@@ -70,6 +70,28 @@ func TestStrict(t *testing.T) {
 	}
 }
 
+// TestAllow checks that a refused method goes with the methods of its path (RFC 9110, 15.5.6).
+func TestAllow(t *testing.T) {
+	p := newPortal(t, emulator.Options{})
+	c := login(t, p)
+	for path, want := range map[string]string{"/vpcs": "GET, POST", "/networks": "POST", "/instances/1": "GET"} {
+		if got := c.do("PUT", path, "").refused(405, emulator.CodeOperationNotAllowed).header.Get("Allow"); got != want {
+			t.Errorf("%s: Allow: %q, want %q", path, got, want)
+		}
+	}
+	if got := c.get("/vpcs").want(200).header.Values("Allow"); got != nil {
+		t.Errorf("a served request has Allow: %q", got)
+	}
+}
+
+// TestTypes checks that the messages about members of another type are English.
+func TestTypes(t *testing.T) {
+	p := newPortal(t, emulator.Options{})
+	c := login(t, p)
+	c.post("/networks", `{"cidr":10}`).refused(400, emulator.CodeInvalidParameter).has("cidr must be a string", "error", "message")
+	c.post("/kubernetes-clusters/1/scale", `{"size":"3"}`).refused(400, emulator.CodeInvalidParameter).has("size must be an integer", "error", "message")
+}
+
 // TestPlainHTTP checks that plain HTTP is refused behind any listener (Authentication 9).
 func TestPlainHTTP(t *testing.T) {
 	p := newPortal(t, emulator.Options{})

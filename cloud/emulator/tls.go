@@ -95,7 +95,7 @@ func (p *Portal) CAPEM() []byte {
 }
 
 // Listen serves the API on a TCP address, such as 127.0.0.1:0, with TLS, in the background until Close. A plain HTTP
-// request on it gets 400.
+// request on it gets 400 in the documented shape.
 func (p *Portal) Listen(addr string) error {
 	listener, err := new(net.ListenConfig).Listen(p.ctx, "tcp", addr)
 	if err != nil {
@@ -113,7 +113,7 @@ func (p *Portal) Listen(addr string) error {
 	server := &http.Server{Handler: p, TLSConfig: config, ReadHeaderTimeout: headerTimeout, Protocols: new(http.Protocols)}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetHTTP2(!p.opts.HTTP1)
-	if err := p.serve(server, listener, func() error { return server.ServeTLS(listener, "", "") }); err != nil {
+	if err := p.serve(server, listener, func() error { return server.ServeTLS(tlsListener{listener, p}, "", "") }); err != nil {
 		return err
 	}
 	p.mu.Lock()

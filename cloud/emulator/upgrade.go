@@ -57,7 +57,7 @@ func (p *Portal) upgradeCluster(c *call) (answer, *refusal) {
 				cl.Version, cl.VersionID = to.SemanticVersion, to.ID
 				p.mu.Unlock()
 			}
-			p.unlock(cl, ClusterRunning)
+			p.settle(cl, faults, err != nil || faults.failLate() != nil)
 			return p.jobResult(cl), err
 		},
 	})
@@ -75,7 +75,6 @@ type upgrade struct {
 func (p *Portal) upgradeNodes(ctx context.Context, cl *cluster, u upgrade) (complete bool, err error) {
 	p.mu.Lock()
 	todo := slices.DeleteFunc(append(cl.controls(), cl.workers()...), func(n *node) bool { return n.Version == u.version })
-	cl.serverVersion = u.version
 	p.mu.Unlock()
 	if len(todo) == 0 {
 		err := p.applyNodes(ctx, cl, u.takes)
@@ -84,11 +83,31 @@ func (p *Portal) upgradeNodes(ctx context.Context, cl *cluster, u upgrade) (comp
 	u.takes /= time.Duration(len(todo))
 	share := u.faults.nodesDone(len(todo))
 	for _, n := range todo[:share] {
-		if err := p.upgradeNode(ctx, cl, n, u); err != nil {
+		if err := p.upgradeDrained(ctx, cl, n, u); err != nil {
 			return false, err
 		}
 	}
+	if share < len(todo) && u.faults.leavesCordoned() {
+		return false, p.cordon(ctx, cl, todo[share].Name, true)
+	}
 	return share == len(todo), nil
+}
+
+// upgradeDrained drains a node, if the portal does, and upgrades it. If the drain fails, the node stays cordoned, with its old version.
+func (p *Portal) upgradeDrained(ctx context.Context, cl *cluster, n *node, u upgrade) error {
+	drainTime := u.faults.drainTime()
+	if drainTime > 0 {
+		if err := p.drainNode(ctx, cl, n, drainTime); err != nil {
+			return err
+		}
+	}
+	p.mu.Lock()
+	cl.serverVersion = u.version
+	p.mu.Unlock()
+	if err := p.upgradeNode(ctx, cl, n, u); err != nil || drainTime == 0 {
+		return err
+	}
+	return p.cordon(ctx, cl, n.Name, false)
 }
 
 func (p *Portal) upgradeNode(ctx context.Context, cl *cluster, n *node, u upgrade) error {

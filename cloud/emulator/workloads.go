@@ -28,6 +28,15 @@ type Rotator interface {
 	Rotate(ctx context.Context, clusterID string, what Rotation) error
 }
 
+// Drainer is implemented by Workloads whose nodes run Pods.
+type Drainer interface {
+	// Drain cordons the Node and evicts its Pods through the eviction API, for at most the given time. The error names the Pods that are
+	// left. A Node that does not exist has no Pods.
+	Drain(ctx context.Context, clusterID, node string, atMost time.Duration) error
+	// Cordon makes the Node unschedulable, or schedulable.
+	Cordon(ctx context.Context, clusterID, node string, unschedulable bool) error
+}
+
 // Workload is the state wanted of one Kubernetes cluster.
 type Workload struct {
 	ID      string // the portal's cluster id
@@ -49,8 +58,7 @@ type Node struct {
 	Gone         bool   `json:"gone,omitempty"`         // the machine is removed, its Node object stays behind (NotReady after a while)
 }
 
-// Removal is how Kubernetes saw a machine at the moment when the portal removed it. The portal drains nothing by itself, so a
-// Pod in Pods was killed.
+// Removal is how Kubernetes saw a machine at the moment when the portal removed it. A Pod in Pods was killed.
 type Removal struct {
 	Machine     string    `json:"machine"` // Node.ID
 	At          time.Time `json:"at"`

@@ -3,6 +3,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -26,9 +27,15 @@ var embedded embed.FS
 type Options struct {
 	// Portal is shown.
 	Portal *emulator.Portal
+	// Title is the heading of the page. The default is Portal emulator.
+	Title string
 	// Kubernetes reads what the management cluster and the workload clusters know. Nil: the page shows the portal alone.
 	Kubernetes func(context.Context) (Kubernetes, error)
-	// ReadOnly refuses faults and changes of the removal order.
+	// Act runs the command of an Action that Kubernetes offers, and returns its output. Nil: no action can be taken.
+	Act func(ctx context.Context, command string) (string, error)
+	// Step returns the present step of a demonstration, or nil. Nil: this is no demonstration.
+	Step func() *Step
+	// ReadOnly refuses faults, changes of the removal order, and actions.
 	ReadOnly bool
 }
 
@@ -40,11 +47,18 @@ type page struct {
 	mu      sync.Mutex // guards the fields below, and is held while the state is read
 	state   []byte     // as JSON
 	stateAt time.Time
+	history history
+}
+
+func newPage(options Options) *page {
+	options.Title = cmp.Or(options.Title, "Portal emulator")
+	return &page{Options: options, streams: make(chan struct{}, maxStreams)}
 }
 
 // Handler serves the page. Requests must come from this machine: [Listen] sees to that, and so must every other server.
-func Handler(options Options) http.Handler {
-	p := &page{Options: options, streams: make(chan struct{}, maxStreams)}
+func Handler(options Options) http.Handler { return newPage(options).handler() }
+
+func (p *page) handler() http.Handler {
 	static, err := fs.Sub(embedded, "static")
 	if err != nil {
 		panic("the name of an embedded folder is valid: " + err.Error())
@@ -53,10 +67,11 @@ func Handler(options Options) http.Handler {
 	mux.Handle("GET /", http.FileServerFS(static))
 	mux.HandleFunc("GET /snapshot", p.snapshot)
 	mux.HandleFunc("GET /events", p.events)
-	admin := p.changing(options.Portal.AdminHandler())
-	for _, change := range []string{"POST /faults", "DELETE /faults", "DELETE /faults/{id}", "PUT /victim-order"} {
+	admin := p.changing(p.Portal.AdminHandler())
+	for _, change := range []string{"POST /faults", "DELETE /faults", "DELETE /faults/{id}", "PUT /victim-order", "POST /clusters/{id}/repair"} {
 		mux.Handle(change, admin)
 	}
+	mux.Handle("POST /actions", p.changing(http.HandlerFunc(p.act)))
 	return guarded(mux)
 }
 
@@ -82,16 +97,17 @@ type Server struct {
 
 	server *http.Server
 	cancel context.CancelFunc
-	ended  chan struct{}
+	work   sync.WaitGroup
 }
 
 // Listen serves the page on a loopback address, such as 127.0.0.1:0, in the background until Close.
 func Listen(ctx context.Context, address string, options Options) (*Server, error) {
-	return serve(ctx, address, Handler(options))
+	p := newPage(options)
+	return serve(ctx, address, p.handler(), p.watch)
 }
 
-// serve serves a page on a loopback address in the background.
-func serve(ctx context.Context, address string, handler http.Handler) (*Server, error) {
+// serve serves a page on a loopback address in the background, and does other work until Close.
+func serve(ctx context.Context, address string, handler http.Handler, work func(context.Context)) (*Server, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
@@ -100,7 +116,7 @@ func serve(ctx context.Context, address string, handler http.Handler) (*Server, 
 		return nil, errors.Join(fmt.Errorf("the page must be on a loopback address, not %s", listener.Addr()), listener.Close())
 	}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &Server{URL: "http://" + listener.Addr().String() + "/", cancel: cancel, ended: make(chan struct{})}
+	s := &Server{URL: "http://" + listener.Addr().String() + "/", cancel: cancel}
 	s.server = &http.Server{
 		Handler:           handler,
 		BaseContext:       func(net.Listener) context.Context { return base },
@@ -108,10 +124,8 @@ func serve(ctx context.Context, address string, handler http.Handler) (*Server, 
 		ReadTimeout:       requestTimeout,
 		ErrorLog:          log.New(io.Discard, "", 0), // a browser that goes away is no concern of the operator
 	}
-	go func() {
-		defer close(s.ended)
-		_ = s.server.Serve(listener) // it ends with Close
-	}()
+	s.work.Go(func() { _ = s.server.Serve(listener) }) // it ends with Close
+	s.work.Go(func() { work(base) })
 	return s, nil
 }
 
@@ -124,6 +138,6 @@ func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
 	err := s.server.Shutdown(ctx)
-	<-s.ended
+	s.work.Wait()
 	return err
 }

@@ -213,6 +213,9 @@ func TestChanges(t *testing.T) {
 	}
 	p := newPortal(t, emulator.Options{})
 	handler := page.Handler(page.Options{Portal: p})
+	if w := ask(t, handler, "POST", "/clusters/none/repair", "", click); w.Code != 400 || !strings.Contains(w.Body.String(), "no such cluster") {
+		t.Errorf("repair: %d %s", w.Code, w.Body)
+	}
 	for i, step := range steps {
 		if w := ask(t, handler, step.method, step.path, step.body, click); w.Code != 200 {
 			t.Errorf("%s %s: %d %s", step.method, step.path, w.Code, w.Body)

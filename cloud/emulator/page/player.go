@@ -48,5 +48,5 @@ func ListenPlayer(ctx context.Context, address string, recording []byte) (*Serve
 		}
 		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
 	})
-	return serve(ctx, address, guarded(mux))
+	return serve(ctx, address, guarded(mux), func(context.Context) {})
 }

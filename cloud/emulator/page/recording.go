@@ -116,6 +116,8 @@ func (e Event) check() error {
 		value = &state{}
 	case logEvent:
 		value = &[]emulator.LogEntry{}
+	case historyEvent:
+		value = &[]moment{}
 	default:
 		return errors.New("no such event")
 	}

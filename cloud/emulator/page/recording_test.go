@@ -63,7 +63,7 @@ func TestRecording(t *testing.T) {
 		}
 		var log []emulator.LogEntry
 		var states []string
-		var last int64
+		var last, moments int64
 		for _, event := range recording.Events {
 			if event.At < last {
 				t.Errorf("an event at %d ms follows one at %d ms", event.At, last)
@@ -78,6 +78,10 @@ func TestRecording(t *testing.T) {
 				log = append(log, entries...)
 				continue
 			}
+			if event.Name == "history" {
+				moments++
+				continue
+			}
 			if err := json.Unmarshal(event.Data, &state); err != nil {
 				t.Fatal(err)
 			}
@@ -89,6 +93,9 @@ func TestRecording(t *testing.T) {
 			if at := time.Duration(event.At) * time.Millisecond; now == "Running" && (at < 9*time.Second || at > 21*time.Second) {
 				t.Errorf("the cluster runs after %s", at)
 			}
+		}
+		if moments < 3 {
+			t.Errorf("the recording has %d events with moments of the timeline", moments)
 		}
 		if want := []string{"none", "Creating", "Running", "Deleting", "none"}; !slices.Equal(slices.Compact(states), want) {
 			t.Errorf("the cluster is %v, want %v", slices.Compact(states), want)

@@ -12,8 +12,42 @@ import (
 
 // Kubernetes holds the state of the management cluster and the workload clusters.
 type Kubernetes struct {
+	Clusters []Cluster
 	Machines []Machine
 	Nodes    []Node
+}
+
+// Cluster is one Cluster of Cluster API, with the objects that belong to it.
+type Cluster struct {
+	Name       string      `json:"name"`
+	ClusterID  string      `json:"clusterId,omitempty"` // the portal's id of the cluster. Empty until it is known
+	Wanted     int         `json:"wanted"`              // replicas of all MachineDeployments and MachinePools
+	Conditions []Condition `json:"conditions"`
+	Actions    []Action    `json:"actions"`
+}
+
+// Condition is a condition of one of a Cluster's objects.
+type Condition struct {
+	Object  string `json:"object"` // kind and name
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+	Problem bool   `json:"problem,omitempty"` // it does not only wait for an operation that is under way
+	Link    string `json:"link,omitempty"`    // to an explanation of the reason
+}
+
+// Action is something that a person can do to a Cluster with one command.
+type Action struct {
+	Label   string `json:"label"`
+	Command string `json:"command"` // for a shell
+}
+
+// Step is a step of a demonstration.
+type Step struct {
+	Number int    `json:"number"`
+	Of     int    `json:"of"`
+	Name   string `json:"name"`
 }
 
 // Machine is one Machine of Cluster API.
@@ -46,7 +80,8 @@ const (
 type Node struct {
 	ClusterID string
 	Name      string
-	State     NodeState // NodeCordoned, NodeDraining or NodeDrained
+	State     NodeState // NodeCordoned, NodeDraining, NodeDrained or empty
+	Ready     bool
 }
 
 // NodeState is the phase of a node.
@@ -63,13 +98,17 @@ const (
 	NodeDrained  NodeState = "drained" // it waits for the portal to remove it
 )
 
-// state holds the contents of the page without the log.
+// state holds the contents of the page without the log and the history.
 type state struct {
+	Title       string                `json:"title"`
+	Step        *Step                 `json:"step,omitempty"`
+	Tally       tally                 `json:"tally"`
 	ReadOnly    bool                  `json:"readOnly"`
 	Kubernetes  bool                  `json:"kubernetes"`        // Machines are shown
 	Problem     string                `json:"problem,omitempty"` // why the Machines cannot be read
 	VictimOrder emulator.VictimOrder  `json:"victimOrder"`
 	Clusters    []cluster             `json:"clusters"`
+	Objects     []Cluster             `json:"objects"`
 	Machines    []Machine             `json:"machines"`
 	Jobs        []job                 `json:"jobs"` // newest first
 	Budgets     []emulator.Budget     `json:"budgets"`
@@ -82,8 +121,20 @@ type cluster struct {
 	Name    string                `json:"name"`
 	State   emulator.ClusterState `json:"state"`
 	Version string                `json:"version"`
-	Size    int                   `json:"size"`
-	Nodes   []node                `json:"nodes"` // oldest first
+	workers
+	Nodes []node `json:"nodes"` // oldest first
+}
+
+// workers counts the workers of a cluster.
+type workers struct {
+	Wanted *int `json:"wanted,omitempty"` // in Kubernetes. Nil if Kubernetes is not shown, or does not know the cluster
+	Size   int  `json:"size"`             // at the portal
+	Ready  int  `json:"ready"`            // with a Ready Node, or that are up if there is no Kubernetes
+}
+
+func (w workers) equal(other workers) bool {
+	return w.Size == other.Size && w.Ready == other.Ready && (w.Wanted == nil) == (other.Wanted == nil) &&
+		(w.Wanted == nil || *w.Wanted == *other.Wanted)
 }
 
 // node is a machine of the portal, or what is left of one.
@@ -110,8 +161,11 @@ const jobsShown = 12
 // read reads everything that the page shows beside the log.
 func (p *page) read(ctx context.Context) state {
 	s := state{
-		ReadOnly: p.ReadOnly, Kubernetes: p.Options.Kubernetes != nil, VictimOrder: p.Portal.VictimOrder(),
-		Machines: []Machine{}, Budgets: p.Portal.Budgets(), Faults: p.Portal.Faults(),
+		Title: p.Title, ReadOnly: p.ReadOnly, Kubernetes: p.Options.Kubernetes != nil, VictimOrder: p.Portal.VictimOrder(),
+		Objects: []Cluster{}, Machines: []Machine{}, Budgets: p.Portal.Budgets(), Faults: p.Portal.Faults(),
+	}
+	if p.Step != nil {
+		s.Step = p.Step()
 	}
 	var known Kubernetes
 	if s.Kubernetes {
@@ -119,32 +173,59 @@ func (p *page) read(ctx context.Context) state {
 		if known, err = p.Options.Kubernetes(ctx); err != nil {
 			s.Problem = "The Machines cannot be read: " + err.Error()
 		}
-		s.Machines = append(s.Machines, known.Machines...)
+		s.Machines, s.Objects = append(s.Machines, known.Machines...), append(s.Objects, known.Clusters...)
 	}
-	s.Clusters = clusters(p.Portal, known.Nodes)
+	s.Clusters = clusters(p.Portal, known)
 	s.Jobs = jobs(p.Portal, time.Now())
 	return s
 }
 
 // clusters returns the portal's clusters, oldest first.
-func clusters(portal *emulator.Portal, known []Node) []cluster {
-	all, instances := portal.Clusters(), portal.Instances()
+func clusters(portal *emulator.Portal, known Kubernetes) []cluster {
+	instances, objects := map[string][]emulator.Instance{}, map[string][]Node{} // by cluster
+	for _, i := range portal.Instances() {
+		instances[i.ClusterID] = append(instances[i.ClusterID], i)
+	}
+	for _, n := range known.Nodes {
+		objects[n.ClusterID] = append(objects[n.ClusterID], n)
+	}
+	wanted := map[string]*int{}
+	for i := range known.Clusters {
+		wanted[known.Clusters[i].ClusterID] = &known.Clusters[i].Wanted
+	}
+	all := portal.Clusters()
 	out := make([]cluster, 0, len(all))
 	for _, c := range all {
-		out = append(out, cluster{
-			ID: c.ID, Name: c.Name, State: c.State, Version: c.Version, Size: c.Size, Nodes: nodes(c, instances, known),
-		})
+		shown := cluster{
+			ID: c.ID, Name: c.Name, State: c.State, Version: c.Version, Nodes: nodes(c, instances[c.ID], objects[c.ID]),
+		}
+		shown.workers = workers{Wanted: wanted[c.ID], Size: c.Size, Ready: ready(shown.Nodes, objects[c.ID])}
+		out = append(out, shown)
 	}
 	return out
+}
+
+// ready returns how many workers have a Ready Node, or how many are up if no Node is known.
+func ready(nodes []node, known []Node) (count int) {
+	isReady := map[string]bool{}
+	for _, k := range known {
+		isReady[k.Name] = k.Ready
+	}
+	for _, n := range nodes {
+		switch {
+		case n.ControlPlane:
+		case len(known) > 0 && isReady[n.Name], len(known) == 0 && n.State == NodeUp:
+			count++
+		}
+	}
+	return count
 }
 
 // nodes returns the nodes of a cluster, oldest first. An instance that the cluster no longer lists is being removed.
 func nodes(c emulator.Cluster, instances []emulator.Instance, known []Node) []node {
 	states := map[string]NodeState{}
 	for _, k := range known {
-		if k.ClusterID == c.ID {
-			states[k.Name] = k.State
-		}
+		states[k.Name] = k.State
 	}
 	running := map[string]bool{} // by id
 	for _, i := range instances {
@@ -168,7 +249,7 @@ func nodes(c emulator.Cluster, instances []emulator.Instance, known []Node) []no
 	for _, i := range instances {
 		// A machine that is replaced under its name is shown once, as the new one.
 		replaced := slices.ContainsFunc(out, func(n node) bool { return n.Name == i.Name })
-		if i.ClusterID == c.ID && !listed[i.ID] && !replaced {
+		if !listed[i.ID] && !replaced {
 			out = append(out, node{Name: i.Name, State: NodeLeaving})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -24,12 +25,15 @@ const (
 	heartbeat = 15 * time.Second
 	// readTimeout is how long reading the state may take before the page shows the portal without the Machines.
 	readTimeout = 2 * time.Second
+	// unwatched is the time between two readings for the history while no page is open.
+	unwatched = time.Second
 )
 
 // The events of a stream.
 const (
-	stateEvent = "state" // all that the page shows beside the log
-	logEvent   = "log"   // entries of the log that follow those sent before
+	stateEvent   = "state"   // all that the page shows beside the log and the timelines
+	logEvent     = "log"     // entries of the log that follow those sent before
+	historyEvent = "history" // moments of the timelines that follow those sent before
 )
 
 // events answers GET /events.
@@ -65,6 +69,7 @@ type stream struct {
 
 	state  []byte // sent last
 	logged int    // entries of the log that were sent, or are too old to be
+	told   int    // the same of the history
 	sent   time.Time
 }
 
@@ -82,20 +87,27 @@ func (s *stream) update(ctx context.Context) error {
 		s.state = state
 	}
 	entries, logged := s.logFrom(s.logged)
-	if len(entries) > 0 {
-		data, err := json.Marshal(entries)
-		if err != nil {
-			return err
-		}
-		if err := s.send(logEvent, data); err != nil {
-			return err
-		}
+	moments, told := s.historyFrom(s.told)
+	if err := errors.Join(sendAll(s, logEvent, entries), sendAll(s, historyEvent, moments)); err != nil {
+		return err
 	}
-	s.logged = logged
+	s.logged, s.told = logged, told
 	if time.Since(s.sent) < heartbeat {
 		return nil
 	}
 	return s.send("", nil)
+}
+
+// sendAll sends a list as one event, unless it is empty.
+func sendAll[T any](s *stream, event string, list []T) error {
+	if len(list) == 0 {
+		return nil
+	}
+	data, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	return s.send(event, data)
 }
 
 // send writes one event, or a comment that a browser ignores.
@@ -117,6 +129,26 @@ func (p *page) logFrom(n int) ([]emulator.LogEntry, int) {
 	return entries[max(0, len(entries)-logLength):], n + len(entries)
 }
 
+// historyFrom returns the moments of the history after the first n, and how many there were.
+func (p *page) historyFrom(n int) ([]moment, int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.history.from(n)
+}
+
+// watch reads the state for the history until the context ends, so that a page shows what happened before it was opened.
+func (p *page) watch(ctx context.Context) {
+	for ticker := time.NewTicker(unwatched); ; {
+		_, _ = p.current(ctx) // a page that is open gets the error
+		select {
+		case <-ctx.Done():
+			ticker.Stop()
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
 // current returns the state as JSON. Streams that ask within the interval share one reading.
 func (p *page) current(ctx context.Context) ([]byte, error) {
 	p.mu.Lock()
@@ -127,7 +159,10 @@ func (p *page) current(ctx context.Context) ([]byte, error) {
 	// Others share the reading, so it does not end with the stream that asked first.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
-	state, err := json.Marshal(p.read(ctx))
+	now := p.read(ctx)
+	p.history.add(now, p.Portal.RequestLogFrom(p.history.logged), p.Portal.Jobs(), time.Now())
+	now.Tally = p.history.tally
+	state, err := json.Marshal(now)
 	if err != nil {
 		return nil, err
 	}

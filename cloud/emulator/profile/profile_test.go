@@ -16,7 +16,7 @@ import (
 
 // TestShipped checks that each shipped profile has a description and gives a valid portal.
 func TestShipped(t *testing.T) {
-	want := []string{"busy", "no-headers", "quirky", "slow", "small-tier", "strict"}
+	want := []string{"busy", "needs-repair", "no-headers", "quirky", "slow", "small-tier", "strict"}
 	if got := Names(); !slices.Equal(got, want) {
 		t.Fatalf("%q, want %q", got, want)
 	}

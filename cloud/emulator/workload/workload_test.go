@@ -63,6 +63,7 @@ func TestLife(t *testing.T) {
 		g.Expect(worker.Status.Addresses).To(ContainElement(HaveField("Type", corev1.NodeInternalIP)))
 	})
 	t.Run("a pod disruption budget is kept", func(t *testing.T) { testEvictions(t, client) })
+	t.Run("a drain keeps budgets and ends", func(t *testing.T) { testDrain(t, clusters, want.ID, client) })
 	t.Run("a Pod that a finalizer holds ends all the same", func(t *testing.T) { testHeldPod(t, client) })
 	t.Run("applying the same again changes nothing", func(t *testing.T) {
 		before := getNode(t, client, "life-worker-1")

@@ -3,7 +3,9 @@
 // The page's beginning: it follows the portal's stream of events, or a recording, and hands what arrives to the parts of the page.
 
 import { byID, say } from "./dom.js";
-import { showClusters } from "./picture.js";
+import { prepareClusters, showClusters } from "./picture.js";
+import { addMoments, clearTimelines } from "./timeline.js";
+import { showTally } from "./tally.js";
 import { showBudgets, showJobs } from "./account.js";
 import { prepareTrouble, showTrouble } from "./trouble.js";
 import { clearLog, prepareLog, showLog } from "./log.js";
@@ -13,7 +15,12 @@ import { Recording } from "./recording.js";
 // How long the page waits before it connects again after the server refused the stream, in milliseconds.
 const pause = 5000;
 
+const recording = document.querySelector("meta[name=recording]")?.content;
+
 function show(state) {
+  say(byID("title"), state.title);
+  if (!recording) document.title = state.title; // a recording has a title of its own
+  showTally(state);
   say(byID("problem"), state.problem ?? "");
   byID("problem").hidden = !state.problem;
   showClusters(state);
@@ -24,11 +31,11 @@ function show(state) {
 }
 
 function follow() {
-  const recording = document.querySelector("meta[name=recording]")?.content;
   const events = recording ? new Recording(recording) : new EventSource("events");
   const connection = byID("connection");
   events.onopen = () => {
-    clearLog(); // the stream sends the end of the log again
+    clearLog(); // the stream sends the end of the log again, and the history
+    clearTimelines();
     say(connection, events.title ?? "Live");
     connection.className = "live";
   };
@@ -39,8 +46,10 @@ function follow() {
   };
   events.addEventListener("state", (event) => show(JSON.parse(event.data)));
   events.addEventListener("log", (event) => showLog(JSON.parse(event.data)));
+  events.addEventListener("history", (event) => addMoments(JSON.parse(event.data)));
 }
 
+prepareClusters();
 prepareLog();
 prepareTrouble();
 follow();

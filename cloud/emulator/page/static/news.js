@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What has changed since the last state, in sentences, for people who do not see the picture and for those who looked away.
+// What has changed since the last state, in sentences, for people who do not see the picture and for those who looked away. The newest
+// comes first.
 
 import { currentTime } from "./clock.js";
 import { byID, el } from "./dom.js";
@@ -17,9 +18,8 @@ export function showNews(state) {
   if (more > 0) sentences.splice(atOnce, more, `${more} more changes`);
   const list = byID("news");
   const time = new Date(currentTime()).toLocaleTimeString(undefined, { hour12: false });
-  list.append(...sentences.map((sentence) => el("li", {}, el("time", {}, time), ` ${sentence}`)));
-  while (list.children.length > kept) list.firstElementChild.remove();
-  if (sentences.length > 0) list.scrollTop = list.scrollHeight;
+  list.prepend(...sentences.map((sentence) => el("li", {}, el("time", {}, time), ` ${sentence}`)).reverse());
+  while (list.children.length > kept) list.lastElementChild.remove();
 }
 
 export function clearNews() {

@@ -3,6 +3,9 @@
 // The picture: each cluster with its nodes, the Machines beside them, and a line from each Machine to the node that it claims.
 
 import { byID, el, keyed, say, svg } from "./dom.js";
+import { arrange, choose } from "./fleet.js";
+import { makeObjects, updateObjects } from "./objects.js";
+import { makeTimeline, updateTimeline } from "./timeline.js";
 
 // What a box says below its name. A state is never shown by its color alone.
 const machineStates = {
@@ -25,7 +28,7 @@ const nodeStates = {
   drained: "is drained",
 };
 
-// unplaced stands for Machines whose cluster the portal does not have.
+// unplaced stands for Machines and Clusters whose cluster the portal does not have.
 const unplaced = "unplaced";
 
 // What each cluster's lines connect: [machine, node] in the order of the Machines.
@@ -34,20 +37,42 @@ const claims = new Map();
 // Lines are drawn again when boxes move, whatever moved them.
 const resized = new ResizeObserver((stages) => stages.forEach((stage) => drawLines(stage.target)));
 
-export function showClusters(state) {
-  const clusters = [...state.clusters];
-  const known = new Set(clusters.map((cluster) => cluster.id));
-  if (state.machines.some((machine) => !known.has(machine.clusterId))) {
-    clusters.push({ id: unplaced, name: "Machines without a cluster at the portal", nodes: [] });
-  }
-  byID("no-clusters").hidden = clusters.length > 0;
-  keyed(byID("cluster-list"), clusters, (cluster) => cluster.id, (cluster) => makeCluster(cluster, state.kubernetes), (article, cluster) => {
-    const mine = state.machines.filter((machine) => (known.has(machine.clusterId) ? machine.clusterId : unplaced) === cluster.id);
-    updateCluster(article, cluster, mine);
-  });
+let last; // the state that the page shows
+
+export function prepareClusters() {
+  byID("filter").addEventListener("input", () => showClusters(last));
 }
 
-function makeCluster(cluster, withMachines) {
+export function showClusters(state) {
+  last = state;
+  byID("legend").classList.toggle("alone", !state.kubernetes);
+  const groups = arrange(grouped(state));
+  byID("no-clusters").hidden = groups.length > 0;
+  say(byID("no-clusters"), state.clusters.length > 0 ? "No cluster fits the filter." : "The portal has no cluster yet.");
+  keyed(byID("cluster-list"), groups, ({ cluster }) => cluster.id, ({ cluster }) => makeCluster(cluster), (article, group) => updateCluster(article, group, state));
+}
+
+// grouped returns each cluster with its Machines and objects. What belongs to no cluster of the portal comes last.
+function grouped(state) {
+  const groups = new Map(state.clusters.map((cluster) => [cluster.id, { cluster, machines: [], objects: [] }]));
+  const rest = { cluster: { id: unplaced, name: "Not at the portal", nodes: [] }, machines: [], objects: [] };
+  const group = (item) => groups.get(item.clusterId) ?? groups.set(unplaced, rest).get(unplaced);
+  for (const machine of state.machines) group(machine).machines.push(machine);
+  for (const object of state.objects) group(object).objects.push(object);
+  return [...groups.values()];
+}
+
+function makeCluster(cluster) {
+  const heading = `heading-${cluster.id}`;
+  const summary = el("summary", {}, el("h3", { id: heading }), " ", el("span", { class: "facts" }));
+  const details = el("details", {}, summary, el("div", { class: "body" }));
+  summary.addEventListener("click", () => choose(cluster.id, !details.open));
+  details.addEventListener("toggle", () => showClusters(last));
+  return el("article", { class: "cluster", "aria-labelledby": heading }, details);
+}
+
+// makeBody makes what only an open cluster shows.
+function makeBody(cluster, withMachines) {
   const heading = `heading-${cluster.id}`;
   const lines = svg("svg");
   lines.setAttribute("class", "lines");
@@ -57,8 +82,7 @@ function makeCluster(cluster, withMachines) {
   if (cluster.id !== unplaced) stage.append(column("Nodes at the portal", "nodes", heading));
   stage.dataset.cluster = cluster.id;
   resized.observe(stage);
-  return el("article", { class: "cluster", "aria-labelledby": heading },
-    el("h3", { id: heading }), el("p", { class: "facts" }), stage);
+  return [...(cluster.id === unplaced ? [] : [makeTimeline()]), ...(withMachines ? [makeObjects()] : []), stage];
 }
 
 function column(title, name, cluster) {
@@ -66,15 +90,25 @@ function column(title, name, cluster) {
   return el("div", { class: "column" }, el("h4", { id: heading }, title), el("ul", { class: name, "aria-labelledby": heading }));
 }
 
-function updateCluster(article, cluster, machines) {
+function updateCluster(article, { cluster, machines, objects, rank, open }, state) {
   say(article.querySelector("h3"), cluster.name);
-  const facts = cluster.id === unplaced ? "" : `${cluster.state} · ${cluster.version} · ${workers(cluster.size)}`;
-  say(article.querySelector(".facts"), facts);
-  article.dataset.state = cluster.state ?? "";
+  say(article.querySelector(".facts"), cluster.id === unplaced ? "" : facts(cluster));
+  article.dataset.rank = rank;
+  const details = article.firstElementChild;
+  const body = details.lastElementChild;
+  if (details.open !== open) details.open = open;
+  if (!open) return body.replaceChildren();
+  if (!body.firstElementChild) body.append(...makeBody(cluster, state.kubernetes));
+  const timeline = body.querySelector(".timeline");
+  if (timeline) updateTimeline(timeline, cluster);
+  if (state.kubernetes) updateObjects(body.querySelector(".objects"), objects, state.readOnly);
+  updateStage(body.querySelector(".stage"), cluster, machines);
+}
+
+function updateStage(stage, cluster, machines) {
   const place = new Map(cluster.nodes.map((node, i) => [node.name, i]));
   const row = (machine) => place.get(machine.node) ?? cluster.nodes.length; // those without a node come last
   const sorted = machines.toSorted((a, b) => row(a) - row(b) || a.name.localeCompare(b.name));
-  const stage = article.querySelector(".stage");
   const machineList = stage.querySelector(".machines");
   const nodeList = stage.querySelector(".nodes");
   if (machineList) keyed(machineList, sorted, (machine) => machine.name, makeBox, updateMachine);
@@ -83,7 +117,10 @@ function updateCluster(article, cluster, machines) {
   drawLines(stage);
 }
 
-const workers = (n) => (n === 1 ? "1 worker" : `${n} workers`);
+function facts({ state, version, size, ready, wanted }) {
+  const wants = wanted === undefined || wanted === size ? "" : `, ${wanted} wanted`;
+  return `${state} · ${version} · ${size === 1 ? "1 worker" : `${size} workers`}, ${ready} Ready${wants}`;
+}
 
 function makeBox(item) {
   return el("li", { class: "box" }, el("span", { class: "name" }, item.name), el("span", { class: "what" }));

@@ -3,20 +3,9 @@
 // Faults and the removal order, which a person can change here unless the page is read-only.
 
 import { byID, el, keyed, say } from "./dom.js";
+import { change as send } from "./change.js";
 
-// change sends a change and reports whether the emulator made it. The header keeps other pages from sending one.
-async function change(method, path, body, done) {
-  const answer = byID("answer");
-  try {
-    const response = await fetch(path, { method, body, headers: { "X-Portal-Page": "1", "Content-Type": "application/json" } });
-    if (!response.ok) throw new Error((await response.text()).trim());
-    say(answer, done);
-    return true;
-  } catch (error) {
-    say(answer, `Not done: ${error.message}`);
-    return false;
-  }
-}
+const change = (...request) => send(byID("answer"), ...request);
 
 // prepareTrouble makes a button for each fault of faults.json.
 export async function prepareTrouble() {
@@ -37,15 +26,27 @@ export async function prepareTrouble() {
 }
 
 export function showTrouble(state) {
+  const broken = state.readOnly ? [] : state.clusters.filter((cluster) => cluster.state === "Alert");
+  keyed(byID("repairs"), broken, (cluster) => cluster.id, makeRepair, () => {});
   byID("read-only").hidden = !state.readOnly;
   byID("order").disabled = state.readOnly;
   byID("faults").disabled = state.readOnly;
   byID("disarm").hidden = state.readOnly || state.faults.length === 0;
   for (const radio of document.getElementsByName("order")) radio.checked = radio.value === state.victimOrder;
   byID("no-faults").hidden = state.faults.length > 0;
-  keyed(byID("armed"), state.faults, ({ fault }) => fault.id, ({ fault }) => makeFault(fault, state.readOnly), (item, { calls, hits }) => {
-    say(item.querySelector(".hits"), `affected ${hits} of ${calls} calls`);
+  keyed(byID("armed"), state.faults, ({ fault }) => fault.id, ({ fault }) => makeFault(fault, state.readOnly), (item, { calls, hits, spent }) => {
+    say(item.querySelector(".hits"), `affected ${hits} of ${calls} calls${spent ? ", spent" : ""}`);
   });
+}
+
+// makeRepair makes the button by which a person does what the portal's operator does for a cluster in Alert.
+function makeRepair(cluster) {
+  const button = el("button", { type: "button" }, `Repair cluster ${cluster.name}`);
+  button.addEventListener("click", async () => {
+    const path = `clusters/${encodeURIComponent(cluster.id)}/repair`;
+    if (await change("POST", path, undefined, `Cluster ${cluster.name} is repaired.`)) byID("armed-heading").focus();
+  });
+  return el("li", {}, button);
 }
 
 function makeFault(fault, readOnly) {

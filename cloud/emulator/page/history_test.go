@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package page_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/page"
+)
+
+// moment holds the fields of an event "history" that the tests read.
+type moment struct {
+	Time                    time.Time
+	Cluster, Kind, ID, Text string
+	Workers                 *struct {
+		Wanted      *int
+		Size, Ready int
+	}
+}
+
+// moments returns the moments that a stream has sent.
+func (b *browser) moments(t *testing.T) (all []moment) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, part := range strings.Split(b.body.String(), "event: history\ndata: ")[1:] {
+		data, _, _ := strings.Cut(part, "\n")
+		var some []moment
+		if err := json.Unmarshal([]byte(data), &some); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, some...)
+	}
+	return all
+}
+
+// told returns moments in words, with the second in which they were.
+func told(moments []moment, begin time.Time) (out []string) {
+	for _, m := range moments {
+		text := fmt.Sprintf("%2.0f s %s %s", m.Time.Sub(begin).Truncate(time.Second).Seconds(), m.Kind, m.Text)
+		if m.Workers != nil {
+			wanted := "?"
+			if m.Workers.Wanted != nil {
+				wanted = fmt.Sprint(*m.Workers.Wanted)
+			}
+			text += fmt.Sprintf("wanted %s size %d ready %d", wanted, m.Workers.Size, m.Workers.Ready)
+		}
+		out = append(out, strings.TrimSpace(text))
+	}
+	return out
+}
+
+// TestHistory checks that the history has each moment of a scale-down, in the cluster that it is of: request, job, numbers of workers, drain,
+// replaced Machine, and a fault until it is spent.
+func TestHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPortal(t, emulator.Options{})
+		token := createCluster(t, p)
+		time.Sleep(time.Minute)
+		c := p.Clusters()[0]
+		kubernetes := page.Kubernetes{
+			Clusters: []page.Cluster{{Name: "demo", ClusterID: c.ID, Wanted: 2}},
+			Machines: []page.Machine{{Name: "a", ClusterID: c.ID, Node: c.Nodes[1].Name, State: page.MachineRunning}},
+			Nodes:    []page.Node{{ClusterID: c.ID, Name: c.Nodes[1].Name, Ready: true}, {ClusterID: c.ID, Name: c.Nodes[2].Name}},
+		}
+		var shown atomic.Pointer[page.Kubernetes]
+		show := func() {
+			shown.Store(&page.Kubernetes{Clusters: kubernetes.Clusters, Machines: kubernetes.Machines, Nodes: kubernetes.Nodes})
+		}
+		show()
+		b := open(t, page.Handler(page.Options{Portal: p, Kubernetes: func(context.Context) (page.Kubernetes, error) { return *shown.Load(), nil }}))
+		defer b.gone()
+		begin := time.Now()
+		time.Sleep(2 * time.Second)
+		first := len(b.moments(t))
+
+		kubernetes.Clusters = []page.Cluster{{Name: "demo", ClusterID: c.ID, Wanted: 1}}
+		kubernetes.Machines = []page.Machine{
+			{Name: "a", ClusterID: c.ID, Node: c.Nodes[1].Name, State: page.MachineDraining},
+			{Name: "b", ClusterID: c.ID, Node: c.Nodes[1].Name, State: page.MachineTakeover, From: "a"},
+		}
+		show()
+		if err := p.Inject(emulator.Fault{ID: "busy", Method: http.MethodGet, Path: "/vpcs", Status: http.StatusServiceUnavailable, Count: 1, After: true}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		refused(t, p, *token)
+		time.Sleep(time.Second)
+		kubernetes.Machines = []page.Machine{{Name: "b", ClusterID: c.ID, State: page.MachineReleased}, {Name: "c", ClusterID: c.ID, State: page.MachineWaiting}}
+		show()
+		time.Sleep(time.Second)
+		kubernetes.Machines = []page.Machine{{Name: "c", ClusterID: c.ID, Node: c.Nodes[1].Name, State: page.MachineRunning}}
+		show()
+		time.Sleep(time.Second)
+		portalCall(t, p, token, "POST", "/kubernetes-clusters/"+c.ID+"/scale", map[string]any{"size": 1})
+		time.Sleep(20 * time.Second)
+
+		moments := b.moments(t)
+		for _, m := range moments {
+			if fault := strings.HasPrefix(m.Kind, "fault"); (m.Cluster == c.ID) == fault {
+				t.Errorf("a moment of another cluster: %+v", m)
+			}
+		}
+		got := told(moments[first:], begin)
+		want := []string{
+			" 2 s workers wanted 1 size 2 ready 1",
+			" 2 s drain drain of node " + c.Nodes[1].Name,
+			" 2 s replaced Machine b takes over node " + c.Nodes[1].Name + " from a",
+			" 2 s fault fault busy",
+			" 3 s fault-end",
+			" 5 s replaced Machine c takes over node " + c.Nodes[1].Name + " from b",
+			" 6 s request POST /kubernetes-clusters/" + c.ID + "/scale → 202",
+			" 6 s job scale cluster",
+			"12 s workers wanted 1 size 1 ready 1",
+			"12 s job-end succeeded",
+		}
+		for i := range want {
+			want[i] = strings.TrimSpace(want[i])
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("the history is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	})
+}
+
+// refused asks for the VPCs, which a fault refuses.
+func refused(t *testing.T, p *emulator.Portal, token string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL()+"/vpcs", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	response, err := p.Transport().RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusServiceUnavailable {
+		t.Fatalf("the fault did not strike: %d", response.StatusCode)
+	}
+}
+
+// TestHistoryForLatePages checks that a page gets what happened before it was opened, without what is too old, and that no moment comes twice.
+func TestHistoryForLatePages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPortal(t, emulator.Options{})
+		handler := page.Handler(page.Options{Portal: p})
+		early := open(t, handler)
+		createCluster(t, p)
+		time.Sleep(time.Minute)
+		late := open(t, handler)
+		time.Sleep(time.Second)
+		if a, b := early.moments(t), late.moments(t); len(a) < 4 || fmt.Sprint(told(a, time.Time{})) != fmt.Sprint(told(b, time.Time{})) {
+			t.Errorf("the page that was open got %d moments, the late one %d", len(a), len(b))
+		}
+		late.gone()
+		for range 2100 {
+			if err := p.Inject(emulator.Fault{Path: "/vpcs", Status: http.StatusServiceUnavailable}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(300 * time.Millisecond)
+			p.ClearFaults()
+			time.Sleep(300 * time.Millisecond)
+		}
+		later := open(t, handler)
+		time.Sleep(time.Second)
+		all, end := early.moments(t), later.moments(t)
+		if len(all) < 4200 || len(end) != 4000 || fmt.Sprint(told(all[len(all)-4000:], time.Time{})) != fmt.Sprint(told(end, time.Time{})) {
+			t.Errorf("of %d moments, a page that is opened late gets %d", len(all), len(end))
+		}
+		early.gone()
+		later.gone()
+	})
+}
+
+// TestHistoryWithoutPages checks that a server follows what happens while no page is open.
+func TestHistoryWithoutPages(t *testing.T) {
+	p := newPortal(t, emulator.Options{})
+	server, err := page.Listen(t.Context(), "127.0.0.1:0", page.Options{Portal: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Inject(emulator.Fault{ID: "early", Status: http.StatusServiceUnavailable}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(1500 * time.Millisecond) // a reading each second
+	p.ClearFaults()
+	time.Sleep(1500 * time.Millisecond)
+	ended := make(chan string)
+	go func() {
+		_, body := get(t, server.URL+"events")
+		ended <- body
+	}()
+	time.Sleep(500 * time.Millisecond)
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+	if body := <-ended; !strings.Contains(body, `"kind":"fault","id":"early"`) || !strings.Contains(body, `"kind":"fault-end","id":"early"`) {
+		t.Errorf("a fault before the page was opened is not in its history:\n%s", body)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestTally checks that each request is counted once under what it asked for, and refused ones a second time.
+func TestTally(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPortal(t, emulator.Options{})
+		handler := page.Handler(page.Options{Portal: p, Title: "A test", Step: func() *page.Step { return &page.Step{Number: 3, Of: 7, Name: "scale"} }})
+		token := createCluster(t, p) // one login, one GET, one POST
+		time.Sleep(time.Minute)
+		id := p.Clusters()[0].ID
+		for _, size := range []int{3, 1} {
+			portalCall(t, p, token, "POST", "/kubernetes-clusters/"+id+"/scale", map[string]any{"size": size})
+			time.Sleep(time.Minute)
+		}
+		portalCall(t, p, token, "POST", "/kubernetes-clusters/"+id+"/upgrade", map[string]any{"kubernetesVersionId": p.Versions()[1].ID})
+		time.Sleep(time.Minute)
+		if err := p.Inject(emulator.Fault{Path: "/vpcs", Status: http.StatusServiceUnavailable}); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, p, *token)
+		portalCall(t, p, token, "DELETE", "/kubernetes-clusters/"+id, nil)
+		time.Sleep(time.Minute)
+		var answer struct {
+			State struct {
+				Title string
+				Step  page.Step
+				Tally map[string]int
+			}
+		}
+		w := ask(t, handler, "GET", "/snapshot", "", nil)
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]int{"creates": 1, "scales": 2, "upgrades": 1, "deletes": 1, "others": 0, "reads": 2, "refused": 1, "podsLost": 0}
+		if fmt.Sprint(answer.State.Tally) != fmt.Sprint(want) {
+			t.Errorf("the tally is %v, want %v", answer.State.Tally, want)
+		}
+		if answer.State.Title != "A test" || answer.State.Step.Number != 3 {
+			t.Errorf("%+v", answer.State)
+		}
+	})
+}
+
+// killing runs workload clusters whose workers each have one Pod. The portal kills it when it removes the worker.
+type killing struct{ nodes map[string][]emulator.Node }
+
+func (k killing) Apply(_ context.Context, w emulator.Workload) (removals []emulator.Removal, _ error) {
+	for _, n := range k.nodes[w.ID] {
+		if !slices.ContainsFunc(w.Nodes, func(left emulator.Node) bool { return left.ID == n.ID }) {
+			removals = append(removals, emulator.Removal{Machine: n.ID, Pods: []string{"default/" + n.Name}})
+		}
+	}
+	k.nodes[w.ID] = w.Nodes
+	return removals, nil
+}
+
+func (k killing) Kubeconfig(context.Context, string) ([]byte, error) { return nil, nil }
+func (k killing) Delete(context.Context, string) error               { return nil }
+
+// TestPodsLost checks that the Pods are counted that the portal kills with their nodes.
+func TestPodsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPortal(t, emulator.Options{Workloads: killing{map[string][]emulator.Node{}}})
+		handler := page.Handler(page.Options{Portal: p})
+		token := createCluster(t, p)
+		time.Sleep(time.Minute)
+		if body := ask(t, handler, "GET", "/snapshot", "", nil).Body.String(); !strings.Contains(body, `"podsLost":0`) {
+			t.Errorf("before the scale-down: %s", body)
+		}
+		portalCall(t, p, token, "POST", "/kubernetes-clusters/"+p.Clusters()[0].ID+"/scale", map[string]any{"size": 1})
+		time.Sleep(time.Minute)
+		if body := ask(t, handler, "GET", "/snapshot", "", nil).Body.String(); !strings.Contains(body, `"podsLost":1`) {
+			t.Errorf("after the scale-down: %s", body)
+		}
+	})
+}
+
+// TestStuckJob checks that a fault which holds a job lasts until it is removed, although it affects no other call.
+func TestStuckJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPortal(t, emulator.Options{})
+		b := open(t, page.Handler(page.Options{Portal: p}))
+		defer b.gone()
+		token := createCluster(t, p)
+		time.Sleep(time.Minute)
+		if err := p.Inject(emulator.Fault{ID: "stuck", Path: "/kubernetes-clusters/*/scale", Job: emulator.JobStuck, Count: 1}); err != nil {
+			t.Fatal(err)
+		}
+		portalCall(t, p, token, "POST", "/kubernetes-clusters/"+p.Clusters()[0].ID+"/scale", map[string]any{"size": 1})
+		time.Sleep(time.Minute)
+		if hits := p.Faults()[0].Hits; hits != 1 || b.count(`"kind":"fault-end"`) != 0 {
+			t.Errorf("the fault affected %d calls and ended %d times while the job is stuck", hits, b.count(`"kind":"fault-end"`))
+		}
+		p.ClearFaults()
+		time.Sleep(time.Minute)
+		if b.count(`"kind":"fault-end"`) != 1 || b.count(`"kind":"job-end"`) != 2 {
+			t.Error("the fault and the job do not end when the fault is removed")
+		}
+	})
+}
