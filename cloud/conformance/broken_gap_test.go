@@ -54,6 +54,8 @@ var brokenClients = []broken{
 		noticed: []string{"client/polls about every 5 seconds"}},
 	{name: "client that never stops", kit: func(k *clientKit) { k.done = func(cloud.JobStatus) bool { return false } },
 		noticed: []string{"client/a finished job is done"}},
+	{name: "client that waits for ever", kit: func(k *clientKit) { k.stuck = func(time.Time) bool { return false } },
+		noticed: []string{"client/a job is stuck after 30 minutes without progress"}},
 	{name: "client that takes 503 for 404", tell: statuses(503, 404), noticed: []string{"client/500 and 503 ask to try again"}},
 	{name: "client that does not know capacity", tell: codes("INSUFFICIENT_CAPACITY", "FULL"),
 		noticed: []string{"client/a full platform asks for time or another zone"}},
@@ -72,5 +74,6 @@ var brokenClients = []broken{
 	{name: "client that comes back at once", tell: func(x *exchange) { x.header.Set("Retry-After", "1") },
 		noticed: []string{"client/sends nothing before Retry-After is over"}},
 	{name: "client that ignores the limit", tell: statuses(429, 200), noticed: []string{"client/backs off exponentially with jitter"}},
-	{name: "client that finds nothing", tell: eachRecord("vpcs", "name", "another"), noticed: []string{"client/finds a VPC by its name"}},
+	{name: "client that finds nothing", tell: eachRecord("vpcs", "name", "another"), noticed: []string{
+		"client/finds a VPC by its name", "client/a lookup before a creation makes no second VPC"}},
 }

@@ -55,7 +55,7 @@ var brokenResources = []broken{
 	{name: "40 workers at most", options: func(o *emulator.Options) { o.MaxWorkers = 40 }, noticed: []string{"limits/50 workers, not 51"}},
 	{name: "60 workers at most", options: func(o *emulator.Options) { o.MaxWorkers = 60 }, noticed: []string{"limits/50 workers, not 51"}},
 	{name: "networkId is not looked at", ask: sentTo("/kubernetes-clusters", func(x *exchange) { delete(x.sent, "networkId") }),
-		noticed: []string{"clusters/nodes are placed in the given network"}},
+		noticed: []string{"clusters/nodes are placed in the given network", "create/vpcId is the VPC of the network"}},
 	{name: "idempotency keys", ask: func(x *exchange) {
 		if old, again := x.seen.answers[x.path]; again && strings.Contains(x.path, "#") {
 			x.status, x.body = old.status, old.body

@@ -192,20 +192,25 @@ func instances(p *probe) {
 func (p *probe) listInstances() []any {
 	p.Helper()
 	a := p.me().get("/instances").want(http.StatusOK)
-	var lists [][]any
-	if bare, ok := a.body.([]any); ok {
-		lists = append(lists, bare)
-	}
-	object, _ := a.body.(map[string]any)
-	for _, value := range object {
-		if list, ok := value.([]any); ok {
-			lists = append(lists, list)
-		}
-	}
+	lists := a.lists()
 	if len(lists) != 1 {
 		p.Fatalf("%s: %d lists: %s", a.what, len(lists), a.shown())
 	}
 	return lists[0]
+}
+
+// lists returns the answer if it is a list, or the lists in its object.
+func (a *answer) lists() (all [][]any) {
+	if bare, ok := a.body.([]any); ok {
+		all = append(all, bare)
+	}
+	object, _ := a.body.(map[string]any)
+	for _, value := range object {
+		if list, ok := value.([]any); ok {
+			all = append(all, list)
+		}
+	}
+	return all
 }
 
 // anInstance returns the id of an instance of the account.

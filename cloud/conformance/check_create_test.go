@@ -28,6 +28,7 @@ var createChecks = []check{
 	{name: "create/size is required", run: required("size", "two")},
 	{name: "create/controlNodes is required", run: required("controlNodes", "one")},
 	{name: "create/vpcId is required", run: required("vpcId", 5)},
+	{name: "create/vpcId is the VPC of the network", run: tierOfVPC},
 	{name: "create/sshKeyPair is required", run: required("sshKeyPair", 5)},
 	{name: "create/without networkId there is an isolated network", run: isolatedNetwork},
 	{name: "create/size workers and controlNodes control nodes", run: func(p *probe) {
@@ -76,6 +77,16 @@ func (p *probe) refuseCreate(body parameters) *answer {
 		p.Errorf("the portal refused the request but created a cluster")
 	}
 	return a
+}
+
+// tierOfVPC checks that the portal creates no cluster with the network of one VPC and the id of another, and that it creates one with the
+// network's own VPC.
+func tierOfVPC(p *probe) {
+	p.hidden("which field puts a network into a VPC is not shown")
+	vpc := p.vpc().id
+	body := p.parameters().with("networkId", p.newNetwork("10.9.0.0/24", "vpcId", vpc))
+	p.refuseCreate(body).refused()
+	p.newCluster(body.with("vpcId", vpc))
 }
 
 func isolatedNetwork(p *probe) {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
 // creation is a resource that checks created, with the answers that they received.
@@ -87,11 +89,12 @@ func (p *probe) postCluster(body parameters) *answer {
 	}
 }
 
-// newNetwork creates a network. The portal may answer 201 or 202.
-func (p *probe) newNetwork(cidr string) string {
+// newNetwork creates a network, with further fields than its CIDR if there are any. The portal may answer 201 or 202.
+func (p *probe) newNetwork(cidr string, more ...any) string {
 	p.Helper()
 	p.mayCreate()
-	a := p.me().making("network", cidr, p.me().start("POST", "/networks", object("cidr", cidr))).want(http.StatusOK, http.StatusCreated, http.StatusAccepted)
+	body := object(append([]any{"cidr", cidr}, more...)...)
+	a := p.me().making("network", cidr, p.me().start("POST", "/networks", body)).want(http.StatusOK, http.StatusCreated, http.StatusAccepted)
 	if a.status != http.StatusAccepted {
 		p.note(gapNetwork, "at once")
 		return a.createdID(a.body, "network", "")
@@ -101,20 +104,40 @@ func (p *probe) newNetwork(cidr string) string {
 	return ended.createdID(ended.at("result"), "network", "")
 }
 
-// follow polls the job of a 202 until it ends.
+// follow polls the job of a 202 until it ends. Each minute it looks at the machines, which show the progress of jobs that take long.
 func (p *probe) follow(accepted *answer) *creation {
 	p.Helper()
 	c := &creation{accepted: accepted}
 	job := accepted.want(http.StatusAccepted).text("jobId")
-	for start := time.Now(); time.Since(start) < 30*time.Minute; time.Sleep(p.poll) {
+	progress, looked, machines := time.Now(), time.Now(), ""
+	for ; !cloud.IsStuck(progress); time.Sleep(p.poll) {
 		look := p.get("/jobs/" + job).want(http.StatusOK)
 		c.looks = append(c.looks, look)
 		if status := look.text("status"); status == "succeeded" || status == "failed" {
 			return c
 		}
+		if time.Since(looked) < time.Minute {
+			continue
+		}
+		now := p.machines()
+		if machines != "" && now != machines {
+			progress = time.Now()
+		}
+		looked, machines = time.Now(), now
 	}
-	p.Fatalf("job %s is stuck: it has been running for 30 minutes", job)
+	p.Fatalf("job %s is stuck: it has shown no progress for 30 minutes", job)
 	return nil
+}
+
+// machines returns the ids and states of all instances in one text, which is empty if the portal lists none.
+func (p *probe) machines() string {
+	p.Helper()
+	var all []string
+	for _, i := range slices.Concat(p.get("/instances").lists()...) {
+		all = append(all, fmt.Sprint(at(i, "id"), " ", at(i, "state")))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
 }
 
 // succeeded returns the last poll of a job that must have succeeded.

@@ -85,7 +85,7 @@ func accessGaps() []Gap {
 			"a creation is then held for a person.", Effect: NeedsPerson},
 		{Name: GapLimitHeader, Where: "Limits 1: whether other answers than 429 carry the headers", Shapes: []Shape{
 			{HeaderAlways, "X-RateLimit-Remaining: 49", "cloud/ratelimit: TestRemainingIsFollowed"},
-			{HeaderOn429, "a higher tier is learned from the first 429", "cloud: TestTierLearnedFromRefusalsOnly"},
+			{HeaderOn429, "300 requests a minute, unless the Secret names the limit", "cloud: TestQuietAccount"},
 		}, Otherwise: "Without headers the standard tier is assumed, and a 429 slows the provider down for a while.", Effect: Works},
 		{Name: "Retry-After", Where: "Limits 1: seconds are documented; HTTP also allows a date", Shapes: []Shape{
 			{"seconds", "Retry-After: 5", "cloud: TestRetryAfterOfARefusal"},

@@ -70,6 +70,6 @@ var endpointSections = []section{
 		{"-", "The paths and bodies of remaining endpoints, pagination, further query parameters.", "", notShown},
 		{"-", "Clients poll a job about every 5 seconds.", "client/polls about every 5 seconds", ""},
 		{"-", "Clients stop polling when the job has succeeded or failed.", "client/a finished job is done", ""},
-		{"-", "Clients treat a job of more than 30 minutes as stuck.", "", "The client does not judge jobs. The provider does, and has its own tests."},
+		{"-", "Clients treat a job of more than 30 minutes as stuck.", "client/a job is stuck after 30 minutes without progress", ""},
 	}},
 }

@@ -70,6 +70,7 @@ var errorSections = []section{
 		{"3", "Long operations are not held open.", "jobs/202 comes before the work is done", ""},
 		{"4", "Idempotency keys are not supported: the same request twice makes two.", "create/an idempotency key changes nothing", ""},
 		{"4", "Clients look a resource up by name before they create it.", "client/finds a VPC by its name", ""},
+		{"4", "They reuse the id if it is found, else create the resource.", "client/a lookup before a creation makes no second VPC", ""},
 		{"5", "Account quota values.", "", notShown},
 	}},
 	{title: "Versioning", statements: []statement{

@@ -38,6 +38,7 @@ var resourceSections = []section{
 		{"networkId", "networkId may be omitted: the cluster gets an isolated network of its own.", "create/without networkId there is an isolated network", ""},
 		{"networkId", "An isolated network cannot route to other resources.", "", "Routing does not show in the REST API."},
 		{"vpcId", "vpcId, a string, is required.", "create/vpcId is required", ""},
+		{"vpcId", "It is the VPC of the tier in networkId.", "create/vpcId is the VPC of the network", ""},
 		{"sshKeyPair", "sshKeyPair, a string, is required.", "create/sshKeyPair is required", ""},
 		{"-", "The parameters are the minimum set: with all but networkId there is a cluster.", "endpoints/POST kubernetes-clusters", ""},
 	}},
