@@ -19,7 +19,7 @@ const (
 	Random Order = "Random"
 )
 
-// NodeSnapshot is a worker node as it was before a scale.
+// NodeSnapshot is a worker node as it was before a scale or an upgrade.
 type NodeSnapshot struct {
 	UID     string `json:"uid"`
 	Created int64  `json:"created"` // in seconds since 1970, which is as exact as Kubernetes is

@@ -19,7 +19,8 @@ import (
 // at is a portal in another process, with users of one account.
 func at(t *testing.T) *emulator.Portal {
 	t.Helper()
-	portal, err := emulator.New(emulator.Options{Seed: 1, Users: []emulator.User{
+	quiet := emulator.Shapes{QuietLimits: true} // a limit in an answer would replace that of the Secret
+	portal, err := emulator.New(emulator.Options{Seed: 1, Shapes: quiet, Users: []emulator.User{
 		{Email: "a@portal.example", Password: password}, {Email: "b@portal.example", Password: password},
 	}})
 	if err != nil {

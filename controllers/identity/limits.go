@@ -22,7 +22,7 @@ func (id Identity) CheckPlacement(zone, vpc string) outcome.Outcome {
 		{"VPCs", vpc, id.Limits.VPCs},
 	} {
 		if len(place.allowed) > 0 && !slices.Contains(place.allowed, place.wanted) {
-			return outcome.StallFor(0, infrav1.IdentityNotAllowedReason, "PortalClusterIdentity %q allows the %s %s, but not %q. Name one of these in a new "+
+			return outcome.StallFor(0, infrav1.IdentityNotAllowedReason, "PortalClusterIdentity %q allows the %s %s, but not %q. Name one of these in the "+
 				"PortalCluster, or ask the administrator of the identity", id.Shared, place.noun, outcome.Names(place.allowed), place.wanted)
 		}
 	}

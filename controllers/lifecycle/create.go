@@ -32,7 +32,7 @@ func (k *Clusters) Ensure(ctx context.Context, p *pass.Pass, request func(contex
 		return p.Infrastructure
 	}
 	if p.Op() != nil { // an unfinished creation needs none of the inputs
-		return k.pollCreation(ctx, p)
+		return otherZone(p, k.pollCreation(ctx, p))
 	}
 	if p.BeingDeleted() {
 		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so no portal cluster is created")
@@ -50,14 +50,22 @@ func (k *Clusters) Ensure(ctx context.Context, p *pass.Pass, request func(contex
 	if err := ensureName(ctx, p); err != nil {
 		return outcome.Fail(err)
 	}
-	return k.create(ctx, p, asked)
+	return otherZone(p, k.create(ctx, p, asked))
+}
+
+// otherZone adds to a creation for which the zone lacks capacity that the user can choose another zone.
+func otherZone(p *pass.Pass, o outcome.Outcome) outcome.Outcome {
+	if o.Reason == infrav1.InsufficientCapacityReason {
+		o.Message += fmt.Sprintf(". To use another zone, set spec.zoneID of PortalCluster %s", p.PortalCluster.Name)
+	}
+	return o
 }
 
 // create sends the request for the portal cluster.
 func (k *Clusters) create(ctx context.Context, p *pass.Pass, request cloud.CreateClusterRequest) outcome.Outcome {
 	request.Name = p.ControlPlane.Spec.ClusterName
 	op := operation.New(operation.Create, request.Name)
-	op.Attempt, op.Nodes, op.Record = fingerprint(request, p.Identity.Version), request.Size, recordOf(p, request)
+	op.Attempt, op.Record = fingerprint(request, p.Identity.Version), recordOf(p, request)
 	o, refused := p.Runner().Refused(op)
 	if !refused {
 		if o = checkName(ctx, p, op); !o.IsDone() {

@@ -15,8 +15,9 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
-// Delete takes the deletion one step further. It is done when nothing is left at the portal.
-func (k *Clusters) Delete(ctx context.Context, p *pass.Pass) outcome.Outcome {
+// Delete takes the deletion one step further. It is done when nothing is left at the portal. It calls before right before the request, and
+// what that returns after it, unless the portal refuses the request.
+func (k *Clusters) Delete(ctx context.Context, p *pass.Pass, before func(context.Context) (after func())) outcome.Outcome {
 	spec := p.ControlPlane.Spec
 	mine, err := k.Ownership.MayDelete(ctx, p)
 	switch {
@@ -37,7 +38,7 @@ func (k *Clusters) Delete(ctx context.Context, p *pass.Pass) outcome.Outcome {
 	case spec.ClusterID == "":
 		return k.finishCreation(ctx, p)
 	}
-	return k.deleteKnown(ctx, p)
+	return k.deleteKnown(ctx, p, before)
 }
 
 // finishCreation waits for a creation that is under way, or settles one whose outcome is unknown, because without it no id to
@@ -59,7 +60,7 @@ func (k *Clusters) finishCreation(ctx context.Context, p *pass.Pass) outcome.Out
 }
 
 // deleteKnown deletes the cluster by its id. It waits for the operation in flight, unless that is stuck or lost.
-func (k *Clusters) deleteKnown(ctx context.Context, p *pass.Pass) outcome.Outcome {
+func (k *Clusters) deleteKnown(ctx context.Context, p *pass.Pass, before func(context.Context) (after func())) outcome.Outcome {
 	if p.Op().Is(operation.Create) {
 		if o := p.Runner().Finish(ctx, operation.Abandoned, p.ControlPlane.Spec.ClusterID); !o.IsDone() {
 			return o
@@ -80,19 +81,25 @@ func (k *Clusters) deleteKnown(ctx context.Context, p *pass.Pass) outcome.Outcom
 			return operation.Progress(p.Op(), o, infrav1.DeletingReason)
 		}
 	}
-	return sendDelete(ctx, p)
+	return sendDelete(ctx, p, before)
 }
 
 // sendDelete asks the portal to delete the cluster. It is done if the portal does not know it.
-func sendDelete(ctx context.Context, p *pass.Pass) outcome.Outcome {
+func sendDelete(ctx context.Context, p *pass.Pass, before func(context.Context) (after func())) outcome.Outcome {
 	id := p.ControlPlane.Spec.ClusterID
 	op := operation.New(operation.Delete, id)
-	op.Nodes = max(0, p.Record.Size)
-	o, err := p.Start(ctx, op, func(ctx context.Context) (cloud.Job, error) { return p.Identity.Portal.DeleteCluster(ctx, id) })
+	o, err := p.Start(ctx, op, func(ctx context.Context) (cloud.Job, error) {
+		after := before(ctx)
+		job, err := p.Identity.Portal.DeleteCluster(ctx, id)
+		if err == nil || cloud.IsUnknownOutcome(err) {
+			after()
+		}
+		return job, err
+	})
 	if !cloud.IsNotFound(err) {
 		return operation.Progress(p.Op(), o, infrav1.DeletingReason)
 	}
-	hidden := p.Runner().NotFound(ctx, "cluster "+id).NoLaterThan(o.RequeueAfter)
+	hidden := p.Runner().NotFound(ctx, "cluster "+id+outcome.RequestID(err)).NoLaterThan(o.RequeueAfter)
 	if hidden.Kind == outcome.Stalled {
 		hidden.Message += ", or set spec.deletionPolicy to Retain if the cluster is gone"
 	}

@@ -3,6 +3,9 @@
 package lifecycle
 
 import (
+	"fmt"
+	"hash/fnv"
+	"io"
 	"strings"
 
 	"github.com/blang/semver/v4"
@@ -17,6 +20,31 @@ type Running struct {
 	*operation.Record               // Version is what the whole cluster has reached, Size how many workers the portal runs
 	Server            string        // the version of the API server
 	Nodes             []corev1.Node // the workers
+}
+
+// Digest differs when the version of the API server, or a worker or its version, does.
+func (r Running) Digest() uint64 {
+	hash := fnv.New64a()
+	_, _ = io.WriteString(hash, r.Server)
+	for _, n := range r.Nodes {
+		_, _ = fmt.Fprintf(hash, " %s %s", n.UID, n.Status.NodeInfo.KubeletVersion)
+	}
+	return hash.Sum64()
+}
+
+// progress describes how many workers run the version, as their kubelets report it. Without a cloud controller, the Node objects of replaced
+// machines stay, so the size is the total.
+func (r Running) progress(version string) string {
+	total, upgraded := r.Size, 0
+	for _, n := range r.Nodes {
+		if util.IsNodeReady(&n) && r.hasReached(n.Status.NodeInfo.KubeletVersion, version) {
+			upgraded++
+		}
+	}
+	if total < 0 {
+		total = len(r.Nodes)
+	}
+	return fmt.Sprintf("%d of %d workers run %s", upgraded, total, version)
 }
 
 // compareWith compares the version of the cluster with the wanted version. It returns 1 if the API server is newer, 0 if the

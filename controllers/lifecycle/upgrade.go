@@ -76,11 +76,11 @@ func settleUpgrade(ctx context.Context, p *pass.Pass, running Running) outcome.O
 	if all {
 		return p.Runner().Finish(ctx, operation.Succeeded, "")
 	}
-	patience := LostUpgradeTimeout
+	wait := LostUpgradeTimeout - time.Since(lost.Time.Time)
 	if some {
-		patience = lost.StuckAfter()
+		wait = p.Progress.StuckIn(lost)
 	}
-	if wait := patience - time.Since(lost.Time.Time); wait > 0 {
+	if wait > 0 {
 		return upgradeRuns(running, min(wait, versionPoll), lost.Target)
 	}
 	if running.compareWith(p.ControlPlane.Spec.Version) < 0 {
@@ -91,7 +91,7 @@ func settleUpgrade(ctx context.Context, p *pass.Pass, running Running) outcome.O
 
 func upgradeRuns(running Running, after time.Duration, to string) outcome.Outcome {
 	return outcome.WaitFor(after, infrav1.UpgradingReason,
-		"the portal is upgrading the cluster from %s to %s: control nodes first, then workers one at a time", running.Shown(), to)
+		"the portal is upgrading the cluster from %s to %s: control nodes first, then workers one at a time. %s", running.Shown(), to, running.progress(to))
 }
 
 // Draining names a Machine or a Node that is being drained for a scale-down. An upgrade would have to settle that drain first,
@@ -124,11 +124,15 @@ func (k *Clusters) upgrade(
 		return o
 	}
 	op := operation.New(operation.Upgrade, wanted)
-	op.Nodes, op.Attempt = len(running.Nodes), version.ID+" "
+	op.Attempt = version.ID + " "
 	o, refused := p.Refused(op)
 	if !refused {
 		if o := pause(ctx); !o.IsDone() {
 			return o
+		}
+		op.Before = schedulable(running.Nodes)
+		if p.Op().Lost() {
+			op.Before = p.Op().Before // the portal may have cordoned some by now
 		}
 		var err error
 		o, err = p.Start(ctx, op, func(ctx context.Context) (cloud.Job, error) {

@@ -86,6 +86,7 @@ func TestOperations(t *testing.T) {
 	o.samples("jobs_in_flight", `
 		jobs_in_flight{operation="create"} 0
 		jobs_in_flight{operation="create-network"} 1
+		jobs_in_flight{operation="create-vpc"} 0
 		jobs_in_flight{operation="delete"} 0
 		jobs_in_flight{operation="scale"} 2
 		jobs_in_flight{operation="upgrade"} 0
@@ -97,6 +98,7 @@ func TestOperations(t *testing.T) {
 	o.samples("unknown_outcomes", `
 		unknown_outcomes{operation="create"} 2
 		unknown_outcomes{operation="create-network"} 0
+		unknown_outcomes{operation="create-vpc"} 0
 		unknown_outcomes{operation="delete"} 0
 		unknown_outcomes{operation="scale"} 0
 		unknown_outcomes{operation="upgrade"} 0

@@ -44,7 +44,7 @@ var (
 )
 
 // operations are the values of the label operation.
-var operations = []operation.Type{operation.Create, operation.Scale, operation.Upgrade, operation.Delete, operation.CreateNetwork}
+var operations = []operation.Type{operation.Create, operation.Scale, operation.Upgrade, operation.Delete, operation.CreateNetwork, operation.CreateVPC}
 
 // The outcomes of logins and jobs.
 const (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package operation runs what a portal does asynchronously: create, create-network, scale, upgrade and delete. There is at most
+// Package operation runs what a portal does asynchronously: create, create-vpc, create-network, scale, upgrade and delete. There is at most
 // one operation per object at a time. It is recorded in an annotation of the object, so it survives a crash of the manager
 // between the request and the answer, clusterctl move, and a backup.
 //
@@ -31,7 +31,8 @@
 //   - Scale, upgrade and delete name the cluster by its id and ask for an end state, so they can be sent again. Until then, a lost one
 //     counts as running. It ends when the nodes show that it is done (the controller calls Finish), or when a new request replaces
 //     it (Start). If the portal is still working on it, it answers RESOURCE_BUSY, and the operation stays lost.
-//   - A creation that is sent twice makes two clusters, because the portal has no idempotency keys and no documented list of clusters
+//   - A VPC is looked for by its name, for as long as a job may run. If the portal does not list it then, it is asked again.
+//   - Another creation that is sent twice makes two clusters, because the portal has no idempotency keys and no documented list of clusters
 //     (specification, Limits rule 4). So a lost creation is held, and the provider never sends it again on its own. It asks the portal,
 //     ever more rarely, for the job and for a cluster of that name. The creation goes on if the portal knows the job. It ends when the
 //     cluster is found by its name, when a person sets its id in spec, or when a person allows one retry.

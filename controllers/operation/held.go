@@ -13,12 +13,13 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// creations describes the operations that are not repeatable: what they create, and how a person sets the id of a resource that
+// creations describes the operations that create something: what they create, and how a person sets the id of a resource that
 // exists.
 var creations = map[Type]struct{ noun, wayOut string }{
 	Create: {"cluster", "set spec.clusterID to its id. The cluster is later deleted with this object if the portal shows a name at that id " +
 		"that the provider generated. Otherwise it is kept, unless spec.deletionPolicy is Delete"},
 	CreateNetwork: {"network", "set spec.network.id to its id, and remove spec.network.cidr"},
+	CreateVPC:     {noun: "vpc"}, // it is never held
 }
 
 // held holds a lost creation until the portal shows what became of it, or until a person decides. It never sends the request
@@ -65,10 +66,13 @@ func (m Runner) search(ctx context.Context, op *Operation) (outcome.Outcome, boo
 		}
 	}
 	id, err := m.Find(ctx)
-	if id != "" {
+	switch {
+	case id != "":
 		return m.Finish(ctx, Succeeded, id), true
+	case cloud.IsRateLimited(err):
+		return outcome.FromPortalError(err), true
 	}
-	return outcome.FromPortalError(err), cloud.IsRateLimited(err)
+	return outcome.Outcome{}, false
 }
 
 // Find asks the portal for the cluster of an unfinished creation by its name, and returns its id, or "". A name that a person chose

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 
+	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 )
 
@@ -23,10 +24,12 @@ const (
 	Upgrade       Type = "upgrade"
 	Delete        Type = "delete"
 	CreateNetwork Type = "create-network"
+	CreateVPC     Type = "create-vpc"
 )
 
-// Repeatable reports whether the request can be sent again after its answer was lost. If not, the operation is held.
-func (t Type) Repeatable() bool { return t == Scale || t == Upgrade || t == Delete }
+// Repeatable reports whether the request can be sent again after its answer was lost. If not, the operation is held. A VPC is looked for
+// by its name before, which is the only documented search (specification, Network endpoints).
+func (t Type) Repeatable() bool { return t == Scale || t == Upgrade || t == Delete || t == CreateVPC }
 
 // Result is how an operation ended.
 type Result string
@@ -57,12 +60,12 @@ type Operation struct {
 	// Record is what the creation of a cluster asks for. It becomes the object's record when the portal accepts the request, or when
 	// the cluster is found after the answer was lost.
 	Record *Record `json:"record,omitempty"`
-	// Nodes is how many nodes the operation touches. It decides how long the job may take.
-	Nodes int `json:"nodes,omitempty"`
-	// From is the size before a scale, or the largest that it may have been. Before are the worker nodes at that time.
-	From       int                   `json:"from,omitempty"`
-	FromAtMost bool                  `json:"fromAtMost,omitempty"`
-	Before     []claims.NodeSnapshot `json:"before,omitempty"`
+	// From is the size before a scale, or the largest that it may have been.
+	From       int  `json:"from,omitempty"`
+	FromAtMost bool `json:"fromAtMost,omitempty"`
+	// Before are the worker nodes before a scale. Before an upgrade, they are those that were schedulable, until RestoreScheduling has looked
+	// at them after a failure.
+	Before []claims.NodeSnapshot `json:"before,omitempty"`
 	// Unknown is the reason for which it is not known whether the portal runs the operation.
 	Unknown string `json:"unknown,omitempty"`
 	// Result is empty while the operation is in flight.
@@ -95,20 +98,11 @@ func (o *Operation) Size() int {
 func (o *Operation) RemovesNodes() bool { return o.Is(Scale) && o.Size() < o.From }
 
 const (
-	// stuckAfter is how long a job may run before it counts as stuck (specification, Jobs), if it touches usualNodes at most.
-	stuckAfter = 30 * time.Minute
-	usualNodes = 5
-	// timePerNode is added for every further node. An upgrade of 5 nodes takes 15 to 20 minutes (specification, Kubernetes
-	// endpoints).
-	timePerNode = 4 * time.Minute
+	// stuckAfter is how long a job may show no progress before it counts as stuck. It also bounds the search for a lost VPC.
+	stuckAfter = cloud.StuckAfter
 	// resendAfter is how long the provider waits for the effect of a lost operation before it may send it again.
 	resendAfter = 30 * time.Second
 )
-
-// StuckAfter returns how long the job may run before it counts as stuck.
-func (o *Operation) StuckAfter() time.Duration {
-	return stuckAfter + time.Duration(max(0, o.Nodes-usualNodes))*timePerNode
-}
 
 // ResendIn returns how long a lost operation still waits before it may be sent again.
 func (o *Operation) ResendIn() time.Duration {
@@ -143,6 +137,8 @@ func (o *Operation) words(id string) (noun, done string) {
 		return fmt.Sprintf("creation of cluster %q", o.Target), fmt.Sprintf("Created cluster %s (id %s)", o.Target, id)
 	case CreateNetwork:
 		return "creation of network " + o.Target, fmt.Sprintf("Created network %s from %s", id, o.Target)
+	case CreateVPC:
+		return fmt.Sprintf("creation of VPC %q", o.Target), fmt.Sprintf("Created VPC %s (id %s)", o.Target, id)
 	case Scale:
 		from := strconv.Itoa(o.From)
 		if o.FromAtMost {

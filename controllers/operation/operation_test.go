@@ -5,7 +5,6 @@ package operation
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,7 +23,7 @@ func TestOperationSurvives(t *testing.T) {
 	}
 	op := New(Scale, "5")
 	op.From, op.JobID, op.Attempt, op.Unknown, op.Result = 3, "job-1", "x", "cut off", Failed
-	op.Nodes, op.FromAtMost, op.Before = 2, true, []claims.NodeSnapshot{{UID: "u1", Created: 7}}
+	op.FromAtMost, op.Before = true, []claims.NodeSnapshot{{UID: "u1", Created: 7}}
 	putLast(obj, op)
 	got, err := lastOf(obj)
 	if err != nil {
@@ -205,16 +204,6 @@ func TestReplaceableBy(t *testing.T) {
 		}
 		if diff := cmp.Diff(test.next, got); diff != "" {
 			t.Errorf("%s: %s", title, diff)
-		}
-	}
-}
-
-// TestStuckAfter checks that the threshold grows with the work: the specification gives 15 to 20 minutes for the upgrade of 5 nodes, and calls
-// 30 minutes stuck.
-func TestStuckAfter(t *testing.T) {
-	for nodes, want := range map[int]time.Duration{0: 30 * time.Minute, 5: 30 * time.Minute, 6: 34 * time.Minute, 40: 170 * time.Minute} {
-		if got := (&Operation{Type: Upgrade, Nodes: nodes}).StuckAfter(); got != want {
-			t.Errorf("%d nodes: %s, want %s", nodes, got, want)
 		}
 	}
 }

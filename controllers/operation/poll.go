@@ -26,8 +26,8 @@ const (
 
 // pollJob asks the portal for the job and returns it if it has ended (Done). Otherwise the outcome is Retry while the job runs
 // or it is too early to poll, Stalled when the job is stuck, or the outcome of an error. The bool reports whether the portal
-// answered that it does not know the job. That answer is remembered until the next poll, or until another portal user asks, such as
-// that of a corrected Secret.
+// answered that it does not know the job. Then the message is the request's id. That answer is remembered until the next poll, or until
+// another portal user asks, such as that of a corrected Secret.
 //
 // Many events wake a reconcile, but pollJob only asks when the account's limiter allows it, and never within 5 seconds
 // (specification, Jobs). An error is also remembered until the next poll, so that a job whose state is unknown does not look like
@@ -48,7 +48,9 @@ func (m Runner) pollJob(ctx context.Context, op *Operation) (cloud.Job, bool, ou
 	job, err := m.Portal.Job(cloud.WithReservation(ctx, reservation), op.JobID)
 	switch {
 	case cloud.IsNotFound(err):
-		return cloud.Job{}, true, m.Backoff.Remember(pollKey, unknown, outcome.RetryAfter(failedPoll))
+		o := outcome.RetryAfter(failedPoll)
+		o.Message = outcome.RequestID(err)
+		return cloud.Job{}, true, m.Backoff.Remember(pollKey, unknown, o)
 	case err != nil:
 		o := outcome.FromPortalError(err)
 		if o.Kind != outcome.Retry {
@@ -66,10 +68,10 @@ func (m Runner) pollJob(ctx context.Context, op *Operation) (cloud.Job, bool, ou
 
 // running returns the outcome for a job that was just seen pending or running, or was just accepted.
 func (m Runner) running(op *Operation) outcome.Outcome {
-	if limit := op.StuckAfter(); time.Since(op.Time.Time) > limit {
+	if m.Progress.StuckIn(op) < 0 {
 		return m.pollLater(op, outcome.StallFor(stuckPoll, infrav1.JobStuckReason,
-			"job %s has been running for more than %d minutes. Ask the portal's support: the provider does not send it again%s",
-			op.JobID, int(limit.Minutes()), m.wayToAbandon(op)))
+			"job %s has shown no progress for more than %d minutes. Ask the portal's support: the provider does not send it again%s",
+			op.JobID, int(stuckAfter.Minutes()), m.wayToAbandon(op)))
 	}
 	reservation, err := m.reservePoll(op)
 	if err == nil { // the answer was late, so the next pass polls

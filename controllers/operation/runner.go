@@ -31,7 +31,9 @@ type Runner struct {
 	State  *State
 	Writer Writer
 	// Backoff of refused requests, and of polls of jobs.
-	Backoff  *outcome.Backoff
+	Backoff *outcome.Backoff
+	// Progress of the operation in flight. It is nil if nothing shows it.
+	Progress *LastProgress
 	Recorder events.EventRecorder
 	// Portal is nil while it cannot be called.
 	Portal *cloud.Client
@@ -99,7 +101,7 @@ func (m Runner) send(ctx context.Context, before State, send Send) (outcome.Outc
 	log.Info("Sending a request to the portal")
 	created, err := send(ctx)
 	if err != nil {
-		log.Info("The portal did not accept the request, or its answer was lost", "reason", outcome.FromPortalError(err).Reason, "error", err.Error())
+		log.Info("The portal did not accept the request, or its answer was lost", "reason", outcome.FromPortalError(err).Reason, "error", outcome.Text(err))
 		return m.notAccepted(ctx, before, err), err
 	}
 	log.Info("The portal accepted the request", "jobID", created.Job.ID, "createdID", created.ID)
@@ -136,7 +138,7 @@ func (m Runner) learn(ctx context.Context, store func(context.Context, client.Ob
 func (m Runner) notAccepted(ctx context.Context, before State, cause error) outcome.Outcome {
 	op, last, unknown := m.State.Last, before.Last, cloud.IsUnknownOutcome(cause)
 	if unknown && !last.Lost() {
-		return m.markLost(ctx, cause.Error())
+		return m.markLost(ctx, outcome.Text(cause))
 	}
 	refused := cloud.IsQuota(cause) || cloud.IsCapacity(cause) || cloud.IsInvalid(cause) || cloud.IsNotAllowed(cause)
 	if refused && (!last.InFlight() || last.Type == op.Type) { // a refused deletion does not end the operation in flight
@@ -193,10 +195,11 @@ func (m Runner) Poll(ctx context.Context) outcome.Outcome {
 func (m Runner) follow(ctx context.Context, op *Operation) outcome.Outcome {
 	job, gone, o := m.pollJob(ctx, op)
 	if gone {
-		if hidden := m.NotFound(ctx, "job "+op.JobID); !hidden.IsDone() {
+		what := "job " + op.JobID + o.Message
+		if hidden := m.NotFound(ctx, what); !hidden.IsDone() {
 			return hidden.NoLaterThan(time.Minute)
 		}
-		return m.markLost(ctx, fmt.Sprintf("the portal does not know job %s", op.JobID))
+		return m.markLost(ctx, "the portal does not know "+what)
 	}
 	id, named := createdBy(job, op)
 	switch {
@@ -250,8 +253,12 @@ func (m Runner) lost(ctx context.Context) outcome.Outcome {
 	if !op.Type.Repeatable() {
 		return m.held(ctx, op)
 	}
-	return outcome.WaitFor(op.ResendIn(), infrav1.AnswerLostReason, "the portal's answer to the %s was lost: %s. The operation counts as running until the nodes show that "+
-		"it is done, or until the provider sends it again%s", op, op.Unknown, m.wayToAbandon(op))
+	shown := "the nodes show"
+	if op.Type == CreateVPC {
+		shown = "the portal's list of VPCs shows"
+	}
+	return outcome.WaitFor(op.ResendIn(), infrav1.AnswerLostReason, "the portal's answer to the %s was lost: %s. The operation counts as running until %s that "+
+		"it is done, or until the provider sends it again%s", op, op.Unknown, shown, m.wayToAbandon(op))
 }
 
 // Finish stores how the operation in flight ended. createdID is the id of the resource that a creation created.
@@ -282,10 +289,10 @@ func (m Runner) fail(ctx context.Context, op *Operation, cause *cloud.Error) out
 	if err := m.learn(ctx, m.Writer.Persist, Event{Result: Failed, NextName: nextName(op.Target)}); err != nil {
 		return outcome.Fail(err)
 	}
-	m.event(corev1.EventTypeWarning, infrav1.EventOperationFailed, op, "Job %s for the %s failed: %v", op.JobID, op, cause)
+	m.event(corev1.EventTypeWarning, infrav1.EventOperationFailed, op, "Job %s for the %s failed: %s", op.JobID, op, outcome.Text(cause))
 	o := outcome.FromPortalError(cause)
 	if o.Kind == outcome.Retry || o.Reason == infrav1.InternalErrorReason {
-		o = outcome.WaitFor(0, infrav1.JobFailedReason, "%v", cause)
+		o = outcome.WaitFor(0, infrav1.JobFailedReason, "%s", outcome.Text(cause))
 	}
 	return m.Refuse(op, o.Prefix("job %s for the %s failed", op.JobID, op))
 }

@@ -66,24 +66,29 @@ func (b *Backoff) Refuse(key, attempt string, o Outcome) Outcome {
 		delay = min(2*r.delay, most)
 	}
 	o.RequeueAfter = max(o.RequeueAfter, delay+rand.N(delay/5))
-	b.store(key, refusal{attempt: attempt, outcome: o, delay: delay})
-	return o
+	return b.store(key, refusal{attempt: attempt, outcome: o, delay: delay})
 }
 
 // Remember makes Recall return the outcome of the attempt until its time has come.
 func (b *Backoff) Remember(key, attempt string, o Outcome) Outcome {
-	b.store(key, refusal{attempt: attempt, outcome: o})
-	return o
+	return b.store(key, refusal{attempt: attempt, outcome: o})
 }
 
 // Forget makes the next attempt start over.
 func (b *Backoff) Forget(key string) { delete(b.refused, key) }
 
-func (b *Backoff) store(key string, r refusal) {
+// store remembers the refusal and returns its outcome. If the attempt was refused in the same words before, the message keeps the
+// request id of that refusal. Otherwise each attempt would change the condition, and wake everything that watches the object.
+func (b *Backoff) store(key string, r refusal) Outcome {
 	if b.refused == nil {
 		b.refused = map[string]refusal{}
 	}
+	if last := b.refused[key]; last.attempt == r.attempt && alike(last.outcome.Message, r.outcome.Message) {
+		r.outcome.Message = last.outcome.Message
+	}
+	o := r.outcome
 	r.outcome.Cause = nil // it is logged once
-	r.at = time.Now().Add(r.outcome.RequeueAfter)
+	r.at = time.Now().Add(o.RequeueAfter)
 	b.refused[key] = r
+	return o
 }

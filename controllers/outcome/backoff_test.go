@@ -63,6 +63,25 @@ func TestBackoffDo(t *testing.T) {
 	})
 }
 
+// TestBackoffKeepsTheRequestID: refusals in the same words keep the id of the first of them, so that the condition stays as it is. Other
+// words, or another attempt, have an id of their own.
+func TestBackoffKeepsTheRequestID(t *testing.T) {
+	var b Backoff
+	for _, refusal := range []struct{ attempt, message, want string }{
+		{"a", "no room (requestId r-1). Wait", "no room (requestId r-1). Wait"},
+		{"a", "no room (requestId r-2). Wait", "no room (requestId r-1). Wait"},
+		{"a", "no quota (requestId r-3). Wait", "no quota (requestId r-3). Wait"},
+		{"a", "no room (requestId r-4). Wait", "no room (requestId r-4). Wait"},
+		{"b", "no room (requestId r-5). Wait", "no room (requestId r-5). Wait"},
+	} {
+		o := b.Refuse("k", refusal.attempt, StallFor(0, "Wrong", "%s", refusal.message))
+		recalled, _ := b.Recall("k", refusal.attempt)
+		if o.Message != refusal.want || recalled.Message != refusal.want {
+			t.Errorf("%q: %q, later %q, want %q", refusal.message, o.Message, recalled.Message, refusal.want)
+		}
+	}
+}
+
 func TestBackoffKnowsAttemptsApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Backoff

@@ -125,11 +125,11 @@ func Result(outcomes ...Outcome) ctrl.Result {
 func Log(ctx context.Context, outcomes ...Outcome) {
 	var written []string
 	for _, o := range outcomes {
-		if o.Cause == nil || slices.Contains(written, o.Cause.Error()) {
+		if o.Cause == nil || slices.Contains(written, Text(o.Cause)) {
 			continue
 		}
-		written = append(written, o.Cause.Error())
-		ctrl.LoggerFrom(ctx).Info("The portal cannot be used", "reason", o.Reason, "cause", o.Cause.Error())
+		written = append(written, Text(o.Cause))
+		ctrl.LoggerFrom(ctx).Info("The portal cannot be used", "reason", o.Reason, "cause", Text(o.Cause))
 	}
 }
 

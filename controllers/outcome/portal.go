@@ -3,6 +3,8 @@
 package outcome
 
 import (
+	"errors"
+	"regexp"
 	"time"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -27,6 +29,26 @@ func FromPortalError(err error) Outcome {
 	return o
 }
 
+// Text is the text of an error with the id of its request. cloud.Error leaves the id out, so that equal causes have equal texts.
+func Text(err error) string { return err.Error() + RequestID(err) }
+
+// RequestID returns the id of the request that failed as messages show it, or "". The portal's support asks for it (specification,
+// Error object).
+func RequestID(err error) string {
+	var refusal *cloud.Error
+	if !errors.As(err, &refusal) || refusal.RequestID == "" {
+		return ""
+	}
+	return " (requestId " + refusal.RequestID + ")"
+}
+
+var requestIDs = regexp.MustCompile(` \(requestId [^)]*\)`)
+
+// alike reports whether two messages say the same about different requests.
+func alike(a, b string) bool {
+	return requestIDs.ReplaceAllString(a, "") == requestIDs.ReplaceAllString(b, "")
+}
+
 // Unanswered is the outcome if an error of the portal leaves open whether something exists there. The conditions stay as they are.
 func Unanswered(err error) Outcome {
 	return RetryAfter(max(FromPortalError(err).RequeueAfter, unansweredRetry))
@@ -46,40 +68,46 @@ var stalled = []struct {
 	{cloud.IsCapacity, infrav1.InsufficientCapacityReason, "the zone lacks capacity", "The provider tries again"},
 	{cloud.IsNotFound, infrav1.RefusedReason, "the portal does not know the identifier", "Check the identifier, and that it belongs to the account of the identity Secret"},
 	{cloud.IsInvalid, infrav1.RefusedReason, "the portal refused the request", "Change what it refuses"},
-	{cloud.IsNotAllowed, infrav1.RefusedReason, "the portal refused the request", "Change what it refuses"},
+	{cloud.IsNotAllowed, infrav1.RefusedReason, "the portal refuses changes in the present state of the resource", "The provider tries again. " +
+		"If this lasts, the portal's operator has to repair the resource"},
 }
 
 func classify(err error) Outcome {
 	switch {
 	case cloud.IsUnknownOutcome(err):
-		return StallFor(0, infrav1.OutcomeUnknownReason, "the connection was cut: %v", err)
+		return StallFor(0, infrav1.OutcomeUnknownReason, "the connection was cut: %s", Text(err))
 	case cloud.IsHostRefused(err):
 		o := StallFor(0, infrav1.IdentityInvalidReason, "baseURL in the identity Secret leads to a host that this manager may not connect to. "+
 			"Correct it, or ask the administrator of the manager to allow the host (flag --portal-host)")
 		o.Cause = err
 		return o
 	case cloud.IsBusy(err):
-		return WaitFor(busyRetry, infrav1.PortalBusyReason, "the portal is busy with another operation on this cluster. The provider tries again")
+		return WaitFor(busyRetry, infrav1.PortalBusyReason, "the portal is busy with another operation on this cluster%s. The provider tries again", RequestID(err))
 	}
 	if isUnreachable(err) {
 		return unreachableOutcome(err)
 	}
 	for _, s := range stalled {
 		if s.is(err) {
-			return StallFor(0, s.reason, "%s: %v. %s", s.state, err, s.do)
+			return StallFor(0, s.reason, "%s: %s. %s", s.state, Text(err), s.do)
 		}
 	}
-	return WaitFor(firstRetry, infrav1.InternalErrorReason, "the portal's answer is not understood: %v. The provider tries again", err)
+	return WaitFor(firstRetry, infrav1.InternalErrorReason, "the portal's answer is not understood: %s. The provider tries again", Text(err))
 }
 
 // isUnreachable reports whether the portal did not answer, or another server may have answered in its place.
 func isUnreachable(err error) bool { return cloud.IsUnavailable(err) || cloud.IsGenericRefusal(err) }
 
 // unreachableOutcome has the same message for every cause. The user of the Secret chooses the host. If the message distinguished
-// a closed port from a server without TLS, an unknown name or an HTTP status, it would show them the network of the manager.
+// a closed port from a server without TLS, an unknown name or an HTTP status, it would show them the network of the manager. Only a
+// portal sends the documented error with an id, which says no more than that a portal is there.
 func unreachableOutcome(err error) Outcome {
-	o := WaitFor(firstRetry, infrav1.PortalUnavailableReason, "the portal cannot be reached, or another server answers in its place. The provider tries again. "+
-		"If this lasts, check the identity Secret and the manager's log, which has the cause")
+	id := ""
+	if cloud.IsDocumented(err) {
+		id = RequestID(err)
+	}
+	o := WaitFor(firstRetry, infrav1.PortalUnavailableReason, "the portal cannot be reached, or another server answers in its place%s. The provider tries again. "+
+		"If this lasts, check the identity Secret and the manager's log, which has the cause", id)
 	o.Cause = err
 	return o
 }

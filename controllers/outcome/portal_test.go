@@ -37,7 +37,7 @@ func TestFrom(t *testing.T) {
 		"capacity":         {&cloud.Error{Code: cloud.CodeInsufficientCapacity, Status: 503}, Stalled, infrav1.InsufficientCapacityReason, "tries again", 0},
 		"not found":        {&cloud.Error{Code: cloud.CodeResourceNotFound, Status: 404}, Stalled, infrav1.RefusedReason, "Check the identifier", 0},
 		"invalid":          {&cloud.Error{Code: cloud.CodeInvalidParameter, Status: 400, Field: "zoneId"}, Stalled, infrav1.RefusedReason, "zoneId", 0},
-		"not allowed":      {&cloud.Error{Code: cloud.CodeOperationNotAllowed, Status: 409}, Stalled, infrav1.RefusedReason, "Change what it refuses", 0},
+		"not allowed":      {&cloud.Error{Code: cloud.CodeOperationNotAllowed, Status: 409}, Stalled, infrav1.RefusedReason, "the portal's operator has to repair", 0},
 		"down":             {&cloud.Error{Status: 503}, Wait, infrav1.PortalUnavailableReason, "tries again", firstRetry},
 		"unknown code":     {&cloud.Error{Code: "TEAPOT", Status: 418, Message: "short and stout"}, Stalled, infrav1.RefusedReason, "short and stout", 0},
 		"unsupported":      {&cloud.Error{Status: 405}, Wait, infrav1.InternalErrorReason, "not understood", firstRetry},
@@ -58,6 +58,20 @@ func TestFrom(t *testing.T) {
 				t.Errorf("%q does not have the portal's code", o.Message)
 			}
 		})
+	}
+}
+
+// TestRequestID: every message about a refusal or a failed call has the id that the portal's support asks for, once.
+func TestRequestID(t *testing.T) {
+	for _, e := range []cloud.Error{
+		{Code: cloud.CodeResourceBusy}, {Code: cloud.CodeMFARequired}, {Code: cloud.CodeInvalidToken, Endpoint: "POST /login"},
+		{Code: cloud.CodeInvalidToken, Endpoint: "GET /vpcs"}, {Status: 403}, {Code: cloud.CodeQuotaExceeded}, {Code: cloud.CodeInsufficientCapacity},
+		{Code: cloud.CodeResourceNotFound}, {Code: cloud.CodeInvalidParameter}, {Code: cloud.CodeOperationNotAllowed}, {Status: 405},
+	} {
+		e.RequestID = "r-7"
+		if o := FromPortalError(fmt.Errorf("list versions: %w", &e)); strings.Count(o.Message, " (requestId r-7)") != 1 {
+			t.Errorf("%v: %q", &e, o.Message)
+		}
 	}
 }
 

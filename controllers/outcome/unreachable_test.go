@@ -140,6 +140,27 @@ func answer(conn net.Conn, address [4]byte) {
 	_, _ = conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...))
 }
 
+// TestMaintenanceHasARequestID: only the documented error object has an id that is shown. The log has the id of any answer.
+func TestMaintenanceHasARequestID(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"error":{"code":"MAINTENANCE","message":"until noon","requestId":"r-7"}}`: true,
+		`{"error":{"message":"until noon","requestId":"r-7"}}`:                      false,
+	} {
+		server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(503)
+			_, _ = w.Write([]byte(body))
+		}))
+		defer server.Close()
+		o := FromPortalError(ask(t, server.URL, true))
+		if o.Reason != infrav1.PortalUnavailableReason || strings.Contains(o.Message, "(requestId r-7)") != want || strings.Contains(o.Message, "noon") {
+			t.Errorf("%s: %s: %s", body, o.Reason, o.Message)
+		}
+		if line := logged(o); !strings.Contains(line, "(requestId r-7)") {
+			t.Errorf("%s: the log has %s", body, line)
+		}
+	}
+}
+
 // TestHostRefusedIsSaid checks the message for a host that the manager may not call: only the administrator of the manager can
 // help. The name is in the list, and it resolves to the address of a metadata service.
 func TestHostRefusedIsSaid(t *testing.T) {

@@ -53,7 +53,7 @@ func (p *Pass) askExistence(ctx context.Context) outcome.Outcome {
 	_, err := p.Identity.Portal.Kubeconfig(ctx, p.ControlPlane.Spec.ClusterID)
 	switch {
 	case cloud.IsNotFound(err):
-		return p.reportGone(ctx)
+		return p.reportGone(ctx, err)
 	case err != nil && !cloud.IsNotAllowed(err) && !cloud.IsBusy(err):
 		return outcome.Unanswered(err)
 	}
@@ -66,12 +66,13 @@ func (p *Pass) AskKubeconfig(ctx context.Context, why string, use func(config []
 	if !p.Infrastructure.IsDone() {
 		return p.Infrastructure
 	}
-	id, gone := p.ControlPlane.Spec.ClusterID, false
+	id := p.ControlPlane.Spec.ClusterID
+	var gone error
 	o := p.Backoff.Do("kubeconfig/"+why, id+" "+p.Identity.Version, func() outcome.Outcome {
 		config, err := p.Identity.Portal.Kubeconfig(ctx, id)
 		switch {
 		case cloud.IsNotFound(err):
-			gone = true
+			gone = err
 			return outcome.RetryAfter(0)
 		case cloud.IsNotAllowed(err), cloud.IsBusy(err):
 			return outcome.WaitFor(notRunningRetry, infrav1.WaitingForDependencyReason,
@@ -81,22 +82,22 @@ func (p *Pass) AskKubeconfig(ctx context.Context, why string, use func(config []
 		}
 		return use(config)
 	})
-	if gone {
-		return p.reportGone(ctx)
+	if gone != nil {
+		return p.reportGone(ctx, gone)
 	}
 	return o
 }
 
-// reportGone reports what a 404 means. It sets Gone, because the step that makes sure that the cluster exists may have ended before.
-func (p *Pass) reportGone(ctx context.Context) outcome.Outcome {
-	id := p.ControlPlane.Spec.ClusterID
-	o := p.Runner().NotFound(ctx, "cluster "+id)
+// reportGone reports what a 404, the error, means. It sets Gone, because the step that makes sure that the cluster exists may have ended before.
+func (p *Pass) reportGone(ctx context.Context, answer error) outcome.Outcome {
+	what := "cluster " + p.ControlPlane.Spec.ClusterID + outcome.RequestID(answer)
+	o := p.Runner().NotFound(ctx, what)
 	switch {
 	case o.Kind == outcome.Retry:
 		return o
 	case o.IsDone():
-		o = outcome.StallFor(0, infrav1.PortalClusterGoneReason, "the portal does not know cluster %s, because it was deleted at the portal or the id is "+
-			"wrong. Set spec.clusterID to the id of another portal cluster, or delete the Cluster", id)
+		o = outcome.StallFor(0, infrav1.PortalClusterGoneReason, "the portal does not know %s, because it was deleted at the portal or the id is "+
+			"wrong. Set spec.clusterID to the id of another portal cluster, or delete the Cluster", what)
 	}
 	p.Gone = p.Backoff.Refuse(goneKey, p.goneAttempt(), o)
 	return p.Gone

@@ -45,7 +45,8 @@ type Pass struct {
 type Tools struct {
 	Writer   operation.Writer
 	Recorder events.EventRecorder
-	Backoff  *outcome.Backoff // of this portal cluster
+	Backoff  *outcome.Backoff        // of this portal cluster
+	Progress *operation.LastProgress // of its operation in flight
 }
 
 // Load reads the PortalCluster and the identity. A missing object is not an error: the steps report what they wait for.
@@ -85,7 +86,8 @@ func (p *Pass) loadIdentity(ctx context.Context, identities *identity.Resolver) 
 		return outcome.WaitFor(0, infrav1.WaitingForObjectReason, "the Cluster has no PortalCluster. Name it in spec.infrastructureRef of the Cluster")
 	}
 	deleting := !p.ControlPlane.DeletionTimestamp.IsZero() // a deletion only needs the identity
-	if !deleting && !p.Provisioned() && !conditions.IsTrue(p.PortalCluster, infrav1.ReadyCondition) {
+	ready := conditions.IsTrue(p.PortalCluster, infrav1.ReadyCondition) && p.PortalCluster.Status.ObservedGeneration == p.PortalCluster.Generation
+	if !deleting && !p.Provisioned() && !ready {
 		return outcome.WaitFor(0, infrav1.WaitingForDependencyReason, "waiting for PortalCluster %s to be ready: see its conditions", p.PortalCluster.Name)
 	}
 	resolve := identities.Resolve
@@ -165,7 +167,7 @@ func (p *Pass) Change(ctx context.Context, change func(next *operation.State)) e
 func (p *Pass) Runner() operation.Runner {
 	cp := p.ControlPlane
 	m := operation.Runner{
-		Object: cp, State: &p.State, Writer: p.Writer, Backoff: p.Backoff, Recorder: p.Recorder, Observe: metrics.JobEnded,
+		Object: cp, State: &p.State, Writer: p.Writer, Backoff: p.Backoff, Progress: p.Progress, Recorder: p.Recorder, Observe: metrics.JobEnded,
 		Flow: client.ObjectKeyFromObject(cp).String(), Cluster: cmp.Or(cp.Spec.ClusterID, cp.Spec.ClusterName),
 	}
 	if p.Infrastructure.IsDone() {

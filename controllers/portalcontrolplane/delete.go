@@ -25,7 +25,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 		if err := r.workers(s).Release(ctx, &s.Pass, s.way); err != nil {
 			return ctrl.Result{}, err
 		}
-		o = r.Lifecycle.Delete(ctx, &s.Pass)
+		o = r.Lifecycle.Delete(ctx, &s.Pass, func(ctx context.Context) func() { return r.reportVolumes(ctx, s) })
 	}
 	if !o.IsDone() {
 		s.outcomes[clusterv1.DeletingCondition] = o

@@ -3,6 +3,7 @@
 package portalcontrolplane
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -168,7 +169,7 @@ func (e *estate) delete(key client.ObjectKey) (o outcome.Outcome) {
 	}
 	for range 6 {
 		s := e.scope(key)
-		if o = e.manager.Lifecycle.Delete(e.Context(), &s.Pass); o.IsDone() {
+		if o = e.manager.Lifecycle.Delete(e.Context(), &s.Pass, func(context.Context) func() { return func() {} }); o.IsDone() {
 			e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Finalizers = nil })
 			return o
 		}

@@ -3,12 +3,14 @@
 package portalcontrolplane
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -233,24 +235,56 @@ func TestLostScaleCountsAsRunning(t *testing.T) {
 	})
 }
 
-// TestStuckUpgradeOfManyWorkers: a healthy upgrade of 40 workers takes 160 minutes. A job that takes longer is stuck.
+// TestStuckUpgradeOfManyWorkers upgrades 40 workers, one every 4 minutes. The message counts them. After the 20th, the portal stops. The job
+// is stuck 30 minutes later, not before, and not any more as soon as the portal goes on.
 func TestStuckUpgradeOfManyWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 40, emulator.Durations{Upgrade: 4 * time.Hour})
+		const step = 4 * time.Minute
+		f := newFixture(t, 40, emulator.Durations{})
+		f.strike(emulator.Fault{Path: routeUpgrade, Job: emulator.JobStuck}) // the test upgrades the nodes
 		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
-		start := time.Now()
-		for _, at := range []struct {
-			minutes int
-			stuck   bool
-		}{{0, false}, {31, false}, {165, false}, {171, true}} {
-			time.Sleep(time.Until(start.Add(time.Duration(at.minutes) * time.Minute)))
-			f.pass()
-			s := f.pass()
-			if got := s.outcomes[infrav1.OperationInProgressCondition].Reason == infrav1.JobStuckReason; got != at.stuck {
-				t.Errorf("after %d minutes stuck: %v", at.minutes, got)
-			}
+		f.pass()
+		all := f.workers()
+		for i := range 20 {
+			f.upgrade(&all[i])
+			f.upgrading(i+1, false)
+			time.Sleep(step)
 		}
+		time.Sleep(29*time.Minute - step)
+		f.upgrading(20, false)
+		time.Sleep(2 * time.Minute)
+		f.upgrading(20, true)
+		time.Sleep(time.Hour)
+		f.upgrading(20, true)
+		f.upgrade(&all[20])
+		f.pass()
+		time.Sleep(5 * time.Minute) // until the next poll of a stuck job
+		f.upgrading(21, false)
 	})
+}
+
+// upgrade has a kubelet report the version that the cluster is upgraded to.
+func (f *fixture) upgrade(n *corev1.Node) {
+	f.Helper()
+	n.Status.NodeInfo.KubeletVersion = after
+	if err := f.nodes.Status().Update(f.Context(), n); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// upgrading checks after two passes, the first of which sees the nodes, how many of 40 workers are upgraded, and whether the job is stuck.
+func (f *fixture) upgrading(count int, stuck bool) {
+	f.Helper()
+	f.pass()
+	time.Sleep(10 * time.Second)
+	s := f.pass()
+	version, running := conditions.Get(s.ControlPlane, infrav1.VersionUpToDateCondition), conditions.Get(s.ControlPlane, infrav1.OperationInProgressCondition)
+	if want := fmt.Sprintf("%d of 40 workers run %s", count, after); version.Reason != infrav1.UpgradingReason || !strings.HasSuffix(version.Message, want) {
+		f.Errorf("%s: %s, want %s", version.Reason, version.Message, want)
+	}
+	if got := running.Reason == infrav1.JobStuckReason; got != stuck {
+		f.Errorf("%d upgraded, stuck: %t, %s", count, got, running.Message)
+	}
 }
 
 // TestAbandon ends a stuck scale with the command that the condition names. The provider decides again and waits for the portal.

@@ -151,7 +151,7 @@ func (r *Reconciler) writer() operation.Writer {
 }
 
 func (r *Reconciler) tools(s *scope) pass.Tools {
-	return pass.Tools{Writer: r.writer(), Recorder: r.Recorder, Backoff: &r.memory(s).backoff}
+	return pass.Tools{Writer: r.writer(), Recorder: r.Recorder, Backoff: &r.memory(s).backoff, Progress: &r.memory(s).progress}
 }
 
 // wrote makes the next pass wait until the cache shows our own write.

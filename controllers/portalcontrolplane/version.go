@@ -15,7 +15,13 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 	if !s.done(infrav1.ConnectedCondition) {
 		return s.blockedByConnection()
 	}
+	if op := s.Op(); op != nil {
+		s.Progress.See(op, s.running().Digest())
+	}
 	pauses := false
+	if err := lifecycle.RestoreScheduling(ctx, &s.Pass, s.way.Workload.Client(), s.nodes.Workers, s.members.Machines); err != nil {
+		return outcome.Fail(err)
+	}
 	o, starts := r.Lifecycle.Upgrade(ctx, &s.Pass, s.running(), s.members.Machines, func(ctx context.Context) (o outcome.Outcome) {
 		pauses, o = r.workers(s).PausePool(ctx, &s.Pass, s.members, s.nodes, s.ControlPlane.Spec.Version)
 		return o

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pass
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
+)
+
+// TestPlaceIsUpToDate: nothing is created from the VPC and the network of a spec that a user has corrected since then. The identity comes
+// next, and does not exist.
+func TestPlaceIsUpToDate(t *testing.T) {
+	for title, test := range map[string]struct {
+		change func(*infrav1.PortalCluster)
+		want   string
+	}{
+		"ready":                    {func(*infrav1.PortalCluster) {}, infrav1.IdentityInvalidReason},
+		"corrected":                {func(pc *infrav1.PortalCluster) { pc.Generation = 2 }, infrav1.WaitingForDependencyReason},
+		"not ready":                {func(pc *infrav1.PortalCluster) { pc.Status.Conditions = nil }, infrav1.WaitingForDependencyReason},
+		"provisioned in the end":   {func(pc *infrav1.PortalCluster) { pc.Status = provisioned }, infrav1.IdentityInvalidReason},
+		"provisioned, and changed": {func(pc *infrav1.PortalCluster) { pc.Status, pc.Generation = provisioned, 2 }, infrav1.IdentityInvalidReason},
+	} {
+		t.Run(title, func(t *testing.T) {
+			pc := &infrav1.PortalCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", Generation: 1}}
+			pc.Spec.IdentityRef.Name = "id"
+			pc.Status.ObservedGeneration = 1
+			pc.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, ObservedGeneration: 1}}
+			test.change(pc)
+			scheme := runtime.NewScheme()
+			for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
+				if err := add(scheme); err != nil {
+					t.Fatal(err)
+				}
+			}
+			store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(pc).Build()
+			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
+			cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "PortalCluster", Name: "a"}
+			p := &Pass{Cluster: cluster, ControlPlane: &infrav1.PortalControlPlane{ObjectMeta: cluster.ObjectMeta}}
+			resolver := &identity.Resolver{Client: store, Live: client.Reader(store), Secrets: secretcache.New(nil, store)}
+			if err := p.Load(t.Context(), store, resolver); err != nil || p.Infrastructure.Reason != test.want {
+				t.Errorf("%+v, %v, want %s", p.Infrastructure, err, test.want)
+			}
+		})
+	}
+}
+
+var provisioned = infrav1.PortalClusterStatus{Initialization: infrav1.PortalClusterInitialization{Provisioned: ptr.To(true)}}
