@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 // clusterIndex finds PortalClusters by the Cluster in their label.
@@ -26,15 +27,27 @@ func indexCluster(obj client.Object) []string {
 	return nil
 }
 
-// controlPlaneChanged admits the changes of a PortalControlPlane that a PortalCluster reads: that it exists, its Cluster, and
-// whether it has a kubeconfig. A control plane writes its status many times while it is created.
+// controlPlaneChanged admits the changes of a PortalControlPlane that a PortalCluster reads: that it exists, its Cluster, whether it has a
+// kubeconfig, and whether it has a portal cluster. A control plane writes its status many times while it is created.
 var controlPlaneChanged = predicate.Or[client.Object](predicate.LabelChangedPredicate{}, predicate.Funcs{
-	UpdateFunc: func(e event.UpdateEvent) bool { return hasKubeconfig(e.ObjectOld) != hasKubeconfig(e.ObjectNew) },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return hasKubeconfig(e.ObjectOld) != hasKubeconfig(e.ObjectNew) || mayHaveCluster(e.ObjectOld) != mayHaveCluster(e.ObjectNew)
+	},
 })
 
 func hasKubeconfig(obj client.Object) bool {
 	controlPlane, ok := obj.(*infrav1.PortalControlPlane)
 	return ok && conditions.IsTrue(controlPlane, infrav1.KubeconfigReadyCondition)
+}
+
+// mayHaveCluster reports whether the portal cluster exists, or may exist because its creation runs or its answer was lost.
+func mayHaveCluster(obj client.Object) bool {
+	controlPlane, ok := obj.(*infrav1.PortalControlPlane)
+	if !ok || controlPlane.Spec.ClusterID != "" {
+		return ok
+	}
+	state, err := operation.Load(controlPlane)
+	return err != nil || state.Op() != nil
 }
 
 // fromControlPlane wakes the PortalCluster of the same Cluster: it is provisioned once there is a kubeconfig, and its deletion waits for

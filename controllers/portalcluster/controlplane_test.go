@@ -30,6 +30,7 @@ func TestControlPlaneChanged(t *testing.T) {
 		"another condition": {condition(infrav1.ProvisionedCondition, metav1.ConditionTrue), false},
 		"no kubeconfig yet": {condition(infrav1.KubeconfigReadyCondition, metav1.ConditionFalse), false},
 		"a kubeconfig":      {condition(infrav1.KubeconfigReadyCondition, metav1.ConditionTrue), true},
+		"a portal cluster":  {func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = "cluster-1" }, true},
 		"its Cluster":       {func(cp *infrav1.PortalControlPlane) { cp.Labels = map[string]string{clusterv1.ClusterNameLabel: "a"} }, true},
 	}
 	for title, test := range tests {

@@ -34,6 +34,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 	}
 	s.deleting = outcome.WaitFor(0, infrav1.DeletingReason, "releasing the identity Secret")
 	r.reportNetwork(s)
+	r.reportVPC(s)
 	if err := r.Identities.RemoveFinalizer(ctx, s.portalCluster); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -52,16 +53,26 @@ func (r *Reconciler) reportNetwork(s *scope) {
 		return
 	}
 	state, err := operation.Load(s.portalCluster)
-	cidr := network.CIDR
-	if op := state.Op(); op != nil {
+	cidr, op := network.CIDR, state.Op()
+	if op != nil {
 		cidr = op.Target
 	}
-	if cidr == "" || network.ID != "" || err == nil && state.Op() == nil {
+	if cidr == "" || network.ID != "" || err == nil && !op.Is(operation.CreateNetwork) {
 		return
 	}
 	r.Recorder.Eventf(s.portalCluster, nil, corev1.EventTypeWarning, infrav1.EventNetworkMayRemain, "Delete",
 		"A network with CIDR %s may remain at the portal: the outcome of its creation is unknown. Look for a network with this CIDR on the "+
 			"portal's pages, and delete it there if nothing uses it", cidr)
+}
+
+// reportVPC emits an event about the VPC that remains at the portal. It may have been there before.
+func (r *Reconciler) reportVPC(s *scope) {
+	vpc := s.portalCluster.Spec.VPC
+	if state, _ := operation.Load(s.portalCluster); ptr.Deref(vpc.Create, false) && (s.portalCluster.Status.VPCID != "" || state.Last.Is(operation.CreateVPC)) {
+		r.event(s, infrav1.EventNetworkRemains, "Delete",
+			"VPC %q, which may have been created for this object, remains at the portal: its API cannot delete VPCs. If nothing else uses the VPC, "+
+				"delete it on the portal's pages", vpc.Name)
+	}
 }
 
 // controlPlane returns the name of a PortalControlPlane that still needs this PortalCluster: the one that the Cluster refers to,

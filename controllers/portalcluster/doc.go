@@ -6,9 +6,9 @@
 // creates the portal cluster. The PortalCluster is provisioned when the PortalControlPlane also has a kubeconfig, because Cluster
 // API connects to the workload cluster then. The endpoint is in the PortalControlPlane.
 //
-// The steps, in order (reconciler.go): identity → vpc → network. Only the creation of a network from a CIDR changes anything at
-// the portal. It is an operation (package operation), like the creation of a cluster. The portal can neither list nor delete
-// networks, so only a person can settle an interrupted call, with spec.network.id.
+// The steps, in order (reconciler.go): identity → vpc → network. The creations of a VPC that does not exist and of a network from a CIDR
+// change something at the portal. They are operations (package operation), like the creation of a cluster. An interrupted call for a VPC is
+// settled by its name. The portal can neither list nor delete networks, so only a person can settle such a call, with spec.network.id.
 //
 // Deletion waits for the PortalControlPlane, which still needs the identity. Then the identity Secret is released. A network that
 // was created, or may have been created, remains at the portal, and an event names it.

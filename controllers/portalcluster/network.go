@@ -38,6 +38,10 @@ func (r *Reconciler) reconcileNetwork(ctx context.Context, s *scope) outcome.Out
 		}
 	}
 	s.networkID = s.portalCluster.Annotations[infrav1.NetworkAnnotation]
+	if last := state.Last; last.Is(operation.CreateNetwork) && last.Target != network.CIDR {
+		return outcome.StallFor(0, infrav1.RefusedReason, "network %s was created from %s. Set spec.network.id to its id, or to that of another network",
+			s.networkID, last.Target)
+	}
 	return outcome.DoneWith("network %s was created from %s", s.networkID, network.CIDR)
 }
 
@@ -45,7 +49,7 @@ func (r *Reconciler) reconcileNetwork(ctx context.Context, s *scope) outcome.Out
 // The status survives such a replacement.
 func (r *Reconciler) restoreNetwork(ctx context.Context, s *scope, op *operation.Operation) error {
 	id := s.portalCluster.Status.NetworkID
-	if id == "" || op != nil || s.portalCluster.Annotations[infrav1.NetworkAnnotation] != "" {
+	if id == "" || op != nil || !s.upToDate() || s.portalCluster.Annotations[infrav1.NetworkAnnotation] != "" {
 		return nil
 	}
 	return r.writer().Change(ctx, s.portalCluster, func() {
@@ -68,13 +72,18 @@ func (r *Reconciler) createNetwork(ctx context.Context, s *scope, state *operati
 	if state.Op() != nil {
 		o = runner.Poll(ctx)
 	} else {
-		op := operation.New(operation.CreateNetwork, cidr)
-		op.Attempt = cidr + " " + s.identity.Version
-		o, _ = runner.Start(ctx, op, func(ctx context.Context) (cloud.Created, error) {
+		o, _ = runner.Start(ctx, newCreation(s, operation.CreateNetwork, cidr), func(ctx context.Context) (cloud.Created, error) {
 			return s.identity.Portal.CreateNetwork(ctx, cloud.CreateNetworkRequest{CIDR: cidr})
 		})
 	}
 	return operation.Progress(state.Op(), o, infrav1.CreatingReason)
+}
+
+// newCreation returns an operation that creates what the target names. The same target under the same identity is the same attempt.
+func newCreation(s *scope, t operation.Type, target string) *operation.Operation {
+	op := operation.New(t, target)
+	op.Attempt = target + " " + s.identity.Version
+	return op
 }
 
 func (r *Reconciler) runner(s *scope, state *operation.State) operation.Runner {

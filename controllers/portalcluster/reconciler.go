@@ -111,6 +111,7 @@ type scope struct {
 	vpcID         string
 	networkID     string
 	hasKubeconfig bool // or the control plane is not ours
+	placed        bool // the portal cluster exists or may exist, or the control plane is not ours
 
 	identityReady, networkReady, deleting outcome.Outcome
 }
@@ -166,7 +167,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 			return ctrl.Result{}, err
 		}
 	}
-	if err := r.findKubeconfig(ctx, s); err != nil {
+	if err := r.readControlPlane(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
 	accepted := conditions.IsTrue(s.portalCluster, infrav1.IdentityReadyCondition)
@@ -176,19 +177,20 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 	return outcome.Result(s.identityReady, s.networkReady), outcome.FirstError(s.identityReady, s.networkReady)
 }
 
-// findKubeconfig finds out whether the control plane has a kubeconfig. Until then the infrastructure is not reported as
-// provisioned. Otherwise core would connect to the workload cluster too early, and try again only after half a minute.
-func (r *Reconciler) findKubeconfig(ctx context.Context, s *scope) error {
+// readControlPlane finds out whether the control plane has a kubeconfig. Until then the infrastructure is not reported as
+// provisioned. Otherwise core would connect to the workload cluster too early, and try again only after half a minute. It also
+// finds out whether the control plane may have a portal cluster.
+func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 	ref := s.cluster.Spec.ControlPlaneRef
 	if ref.Kind != "PortalControlPlane" {
-		s.hasKubeconfig = true
+		s.hasKubeconfig, s.placed = true, true
 		return nil
 	}
 	controlPlane := &infrav1.PortalControlPlane{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: ref.Name}, controlPlane); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	s.hasKubeconfig = hasKubeconfig(controlPlane)
+	s.hasKubeconfig, s.placed = hasKubeconfig(controlPlane), mayHaveCluster(controlPlane)
 	return nil
 }
 

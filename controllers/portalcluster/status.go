@@ -59,10 +59,18 @@ func (s *scope) updateConditions() {
 		outcome.Report(s.portalCluster, infrav1.ReadyCondition, waiting)
 		return
 	}
+	if !s.placed {
+		status.ZoneID = ""
+	} else if status.ZoneID == "" {
+		status.ZoneID = s.portalCluster.Spec.ZoneID
+	}
 	outcome.Report(s.portalCluster, infrav1.IdentityReadyCondition, s.identityReady)
 	outcome.Report(s.portalCluster, infrav1.NetworkReadyCondition, s.networkReady)
 	outcome.Summarize(s.portalCluster, infrav1.ReadyCondition, infrav1.IdentityReadyCondition, infrav1.NetworkReadyCondition)
 	if !s.identityReady.IsDone() || !s.networkReady.IsDone() {
+		if !s.upToDate() {
+			status.VPCID, status.NetworkID = "", s.portalCluster.Annotations[infrav1.NetworkAnnotation]
+		}
 		return
 	}
 	status.VPCID, status.NetworkID = s.vpcID, s.networkID

@@ -45,8 +45,8 @@ func TestOneLookupServesManyClusters(t *testing.T) {
 // find looks for a VPC.
 func (b *bench) find(portal *cloud.Client, name string, want bool) {
 	b.Helper()
-	if id, o := b.r.findVPC(b.Context(), portal, name); (id != "") != want || o.IsDone() != want {
-		b.Errorf("%q: %q, %+v", name, id, o)
+	if found, o := b.r.findVPC(b.Context(), portal, name); (found.id != "") != want || o.IsDone() != want {
+		b.Errorf("%q: %+v, %+v", name, found, o)
 	}
 }
 

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcluster
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+)
+
+// withControlPlane makes the Cluster of the bench name a PortalControlPlane, which it returns.
+func (b *bench) withControlPlane() *infrav1.PortalControlPlane {
+	b.Helper()
+	cluster := &clusterv1.Cluster{}
+	if err := b.store.Get(b.Context(), key, cluster); err != nil {
+		b.Fatal(err)
+	}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "PortalControlPlane", Name: "cp"}
+	if err := b.store.Update(b.Context(), cluster); err != nil {
+		b.Fatal(err)
+	}
+	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "cp"}}
+	if err := b.store.Create(b.Context(), controlPlane); err != nil {
+		b.Fatal(err)
+	}
+	return controlPlane
+}
+
+// correct changes the spec, as the API server stores it.
+func (b *bench) correct(change func(*infrav1.PortalClusterSpec)) {
+	b.Helper()
+	c := b.get()
+	change(&c.Spec)
+	c.Generation++
+	if err := b.store.Update(b.Context(), c); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// TestZoneOfThePortalCluster checks that status has the zone while the portal cluster exists or may exist. The zone stays the one that the
+// cluster was asked for in.
+func TestZoneOfThePortalCluster(t *testing.T) {
+	b := newBench(t, nil)
+	cp := b.withControlPlane()
+	creation := func(change func(*operation.Operation)) func() {
+		return func() {
+			op := operation.New(operation.Create, "a-1")
+			change(op)
+			operation.State{Record: operation.Record{Size: operation.SizeUnknown}, Last: op}.Put(cp)
+		}
+	}
+	for _, step := range []struct {
+		title  string
+		change func()
+		want   string
+	}{
+		{"nothing was asked for", func() {}, ""},
+		{"the request is sent", creation(func(*operation.Operation) {}), "z"},
+		{"the portal refuses it", creation(func(op *operation.Operation) { op.Result = operation.Refused }), ""},
+		{"another request is sent", creation(func(*operation.Operation) {}), "z"},
+		{"its answer is lost", creation(func(op *operation.Operation) { op.Unknown = "cut" }), "z"},
+		{"its job fails", creation(func(op *operation.Operation) { op.Result = operation.Failed }), ""},
+		{"an annotation cannot be read", func() { cp.Annotations[infrav1.OperationAnnotation] = "{" }, "z"},
+		{"the cluster exists", func() {
+			creation(func(op *operation.Operation) { op.Result = operation.Succeeded })()
+			cp.Spec.ClusterID = "cluster-1"
+		}, "z"},
+	} {
+		step.change()
+		if err := b.store.Update(t.Context(), cp); err != nil {
+			t.Fatal(err)
+		}
+		b.reconcile(2)
+		if got := b.get().Status.ZoneID; got != step.want {
+			t.Errorf("%s: zone %q, want %q", step.title, got, step.want)
+		}
+	}
+	b.correct(func(spec *infrav1.PortalClusterSpec) { spec.ZoneID = "elsewhere" }) // in the moment before the API server refuses it
+	b.reconcile(2)
+	if got := b.get().Status.ZoneID; got != "z" {
+		t.Errorf("the cluster moved to %s", got)
+	}
+}
+
+// TestCorrectedVPC names another VPC after one was found. The id of the first must not be used any more, not even while the other is missing.
+func TestCorrectedVPC(t *testing.T) {
+	b := newBench(t, nil)
+	b.withControlPlane()
+	b.reconcile(3)
+	found := b.get().Status.VPCID
+	b.correct(func(spec *infrav1.PortalClusterSpec) { spec.VPC.Name = "missing" })
+	b.reconcile(3)
+	b.says(infrav1.NetworkReadyCondition, metav1.ConditionFalse, infrav1.RefusedReason, `0 VPCs of the portal account are named "missing"`)
+	if id := b.get().Status.VPCID; found == "" || id != "" {
+		t.Errorf("VPC %q, then %q", found, id)
+	}
+	b.correct(func(spec *infrav1.PortalClusterSpec) { spec.VPC.Name = "default" })
+	b.reconcile(3)
+	if id := b.get().Status.VPCID; id != found {
+		t.Errorf("VPC %q, want %q", id, found)
+	}
+}
+
+// TestCorrectedNetwork puts a CIDR in place of the id of a network. The network is created, although status has an id.
+func TestCorrectedNetwork(t *testing.T) {
+	b := newBench(t, &infrav1.PortalNetwork{ID: "misspelt"})
+	b.withControlPlane()
+	b.reconcile(3)
+	b.correct(func(spec *infrav1.PortalClusterSpec) { spec.Network = &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"} })
+	b.reconcile(4)
+	b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
+	networks := b.portal.Networks()
+	if len(networks) != 1 || b.get().Status.NetworkID != networks[0].ID {
+		t.Errorf("network %s of %+v", b.get().Status.NetworkID, networks)
+	}
+	// The API server refuses this, unless the poll of the network's job was refused in between.
+	b.correct(func(spec *infrav1.PortalClusterSpec) { spec.Network.CIDR = "10.2.0.0/24" })
+	b.reconcile(3)
+	b.says(infrav1.NetworkReadyCondition, metav1.ConditionFalse, infrav1.RefusedReason, "was created from 10.1.0.0/24")
+	if b.get().Status.NetworkID != networks[0].ID {
+		t.Error("the CIDR could be corrected, although the network exists")
+	}
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcluster
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// newVPCBench has a PortalCluster that asks for the VPC to be created, in front of a portal with the fault.
+func newVPCBench(t *testing.T, network *infrav1.PortalNetwork, name string, faults ...emulator.Fault) *bench {
+	t.Helper()
+	t.Parallel()
+	b := newBench(t, network)
+	b.withControlPlane()
+	b.correct(func(spec *infrav1.PortalClusterSpec) { spec.VPC = infrav1.PortalVPC{Name: name, Create: ptr.To(true)} })
+	for _, fault := range faults {
+		fault.Method, fault.Path = "POST", "/vpcs"
+		if err := b.portal.Inject(fault); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+// until reconciles until the condition has the reason. A job of the portal takes 4 s, and is polled every 5 s.
+func (b *bench) until(reason string) {
+	b.Helper()
+	for range 100 {
+		b.reconcile(1)
+		for _, c := range b.get().Status.Conditions {
+			if c.Type == infrav1.NetworkReadyCondition && c.Reason == reason {
+				return
+			}
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	b.Fatalf("never %s: %+v", reason, b.get().Status.Conditions)
+}
+
+// hasOneVPC fails unless the account has one VPC of the name, and the PortalCluster its id, after so many requests for it.
+func (b *bench) hasOneVPC(name string, requests int) {
+	b.Helper()
+	var ids []string
+	for _, v := range b.portal.VPCs() {
+		if v.Name == name {
+			ids = append(ids, v.ID)
+		}
+	}
+	if got := b.calls("POST", "/vpcs"); len(ids) != 1 || b.get().Status.VPCID != ids[0] || got != requests {
+		b.Errorf("VPCs %v after %d requests, want %d. The PortalCluster has %q", ids, got, requests, b.get().Status.VPCID)
+	}
+}
+
+// restart makes the manager forget what it remembers.
+func (b *bench) restart() {
+	b.r.memories, b.r.Answers = outcome.Memories[memory]{}, outcome.NewAnswers()
+}
+
+// ago makes the operation in flight as old, for a manager that remembers nothing.
+func (b *bench) ago(age time.Duration) {
+	b.Helper()
+	c := b.get()
+	state, err := operation.Load(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	state.Last.Time = metav1.NewTime(time.Now().Add(-age))
+	state.Put(c)
+	if err := b.store.Update(b.Context(), c); err != nil {
+		b.Fatal(err)
+	}
+	b.restart()
+}
+
+func TestCreateVPC(t *testing.T) {
+	t.Run("that does not exist", func(t *testing.T) {
+		b := newVPCBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"}, "new")
+		b.until(infrav1.CreatingReason)
+		b.says(infrav1.NetworkReadyCondition, metav1.ConditionFalse, infrav1.CreatingReason, `the creation of VPC "new" (job `)
+		b.until(infrav1.ReadyReason)
+		b.hasOneVPC("new", 1)
+		if got := b.events(); len(b.portal.Networks()) != 1 || !strings.Contains(got, `Created VPC new (id vpc-`) {
+			t.Errorf("networks %v, events %s", b.portal.Networks(), got)
+		}
+		if err := b.store.DeleteAllOf(t.Context(), &infrav1.PortalControlPlane{}, client.InNamespace(key.Namespace)); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.store.Delete(t.Context(), b.get()); err != nil {
+			t.Fatal(err)
+		}
+		b.reconcile(1)
+		if got := b.events(); !strings.Contains(got, `NetworkRemains VPC "new", which may have been created for this object, remains`) {
+			t.Errorf("events %s", got)
+		}
+	})
+	t.Run("that exists", func(t *testing.T) {
+		b := newVPCBench(t, nil, "default")
+		b.until(infrav1.ReadyReason)
+		b.hasOneVPC("default", 0)
+	})
+	t.Run("without the right to", func(t *testing.T) {
+		b := newVPCBench(t, nil, "new", emulator.Fault{Status: 403})
+		b.until(infrav1.RefusedReason)
+		b.reconcile(2) // holding the Secret makes another version of it, which is another attempt
+		requests := func() int { return b.calls("GET", "/vpcs") + b.calls("POST", "/vpcs") }
+		before := requests()
+		b.reconcile(10)
+		if got := requests() - before; got > 0 {
+			t.Errorf("%d requests in 10 passes", got)
+		}
+	})
+	t.Run("whose answer is lost", func(t *testing.T) {
+		b := newVPCBench(t, nil, "new", emulator.Fault{Cut: true, After: true, Count: 1})
+		b.until(infrav1.AnswerLostReason)
+		time.Sleep(5 * time.Second)
+		b.restart() // otherwise the next look is half a minute later
+		b.until(infrav1.ReadyReason)
+		b.hasOneVPC("new", 1)
+		if state, err := operation.Load(b.get()); err != nil || state.Op() != nil {
+			t.Errorf("%+v, %v", state.Op(), err)
+		}
+	})
+	t.Run("whose request is lost", func(t *testing.T) {
+		b := newVPCBench(t, nil, "new", emulator.Fault{Cut: true, Count: 1})
+		b.until(infrav1.AnswerLostReason)
+		b.ago(29 * time.Minute)
+		b.reconcile(10)
+		b.says(infrav1.NetworkReadyCondition, metav1.ConditionFalse, infrav1.AnswerLostReason, "until the portal's list of VPCs shows that it is done")
+		if n := b.calls("POST", "/vpcs"); n != 1 {
+			t.Fatalf("sent again while its job may run: %d requests", n)
+		}
+		b.ago(31 * time.Minute)
+		b.until(infrav1.ReadyReason)
+		b.hasOneVPC("new", 2)
+	})
+}
+
+// TestOneVPCForManyClusters reconciles the PortalClusters of one manifest at the same time, and once more while the VPC is being created, by a
+// manager that remembers nothing.
+func TestOneVPCForManyClusters(t *testing.T) {
+	b := newVPCBench(t, nil, "new")
+	keys := []client.ObjectKey{key}
+	for _, name := range []string{"b", "c", "d"} {
+		other := b.get()
+		other.Name, other.UID, other.ResourceVersion = name, types.UID(name), ""
+		if err := b.store.Create(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, client.ObjectKeyFromObject(other))
+	}
+	all := func() {
+		var group sync.WaitGroup
+		for _, k := range keys {
+			group.Go(func() {
+				for range 4 {
+					if _, err := b.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: k}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		group.Wait()
+	}
+	all()
+	b.restart()
+	all()
+	time.Sleep(10 * time.Second)
+	b.restart()
+	all()
+	b.restart()
+	all()
+	for _, k := range keys {
+		c := &infrav1.PortalCluster{}
+		if err := b.store.Get(t.Context(), k, c); err != nil || c.Status.VPCID == "" {
+			t.Errorf("%s has no VPC: %v, %+v", k, err, c.Status.Conditions)
+		}
+	}
+	if n := b.calls("POST", "/vpcs"); n != 1 {
+		t.Errorf("%d requests for one VPC", n)
+	}
+}
