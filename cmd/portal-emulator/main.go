@@ -119,7 +119,7 @@ func listen(ctx context.Context, portal *emulator.Portal, f *flags, out io.Write
 		if err != nil {
 			return nil, notListening("admin-listen", err)
 		}
-		admin = url + "  (/ca /faults /victim-order /request-log /clusters /jobs /volumes /mailbox/{email}; loopback only)"
+		admin = url + "  (/ca /faults /victim-order /request-log /clusters /clusters/{id}/repair /jobs /volumes /mailbox/{email}; loopback only)"
 	}
 	if f.pageListen != "" {
 		picture, err = page.Listen(ctx, f.pageListen, page.Options{Portal: portal, ReadOnly: f.adminListen == ""})

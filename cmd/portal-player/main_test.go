@@ -32,7 +32,7 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("%v\n%s", err, again)
 	}
 	var nodes, machines []int // how many there were, each time that this changed
-	requests := map[string]int{}
+	requests, moments := map[string]int{}, map[string]int{}
 	for _, event := range recording.Events {
 		if event.Name == "log" {
 			var entries []emulator.LogEntry
@@ -43,6 +43,16 @@ func TestDemo(t *testing.T) {
 				if entry.IsChange() {
 					requests[entry.Method+" "+entry.Route]++
 				}
+			}
+			continue
+		}
+		if event.Name == "history" {
+			var some []struct{ Kind string }
+			if err := json.Unmarshal(event.Data, &some); err != nil {
+				t.Fatal(err)
+			}
+			for _, moment := range some {
+				moments[moment.Kind]++
 			}
 			continue
 		}
@@ -66,6 +76,11 @@ func TestDemo(t *testing.T) {
 	for what, counts := range map[string][]int{"nodes": nodes, "Machines": machines} {
 		if counts[0] != 0 || counts[len(counts)-1] != 0 || len(counts) < 5 {
 			t.Errorf("the recording is not of a whole life: its numbers of %s are %v. %s", what, counts, again)
+		}
+	}
+	for kind, least := range map[string]int{"workers": 5, "request": 6, "job": 6, "job-end": 6, "drain": 3, "replaced": 3} {
+		if moments[kind] < least {
+			t.Errorf("the timeline of the recording has %d moments %q, want at least %d. %s", moments[kind], kind, least, again)
 		}
 	}
 	for request, want := range map[string]int{

@@ -15,13 +15,46 @@ import (
 )
 
 func (a *app) clustersCommand() *cobra.Command {
-	cmd := group("clusters", "Managed Kubernetes clusters", a.clustersCreate(), a.clustersConfig(), a.clustersScale(),
+	cmd := group("clusters", "Managed Kubernetes clusters", a.clustersCreate(), a.clustersFind(), a.clustersConfig(), a.clustersScale(),
 		a.clustersUpgrade(), a.clustersDelete())
-	cmd.Long = `Managed Kubernetes clusters. The portal's API cannot list them: keep the id that 'clusters create' prints.
+	cmd.Long = `Managed Kubernetes clusters. The portal's specification has no list of them: keep the id that 'clusters create' prints.
 
 Change a cluster that the provider manages through its Cluster API objects: the provider restores the size and version
 that these ask for.`
 	return cmd
+}
+
+func (a *app) clustersFind() *cobra.Command {
+	return &cobra.Command{
+		Use:   "find NAME",
+		Short: "Find clusters by name, at a portal that lists clusters",
+		Long: `Find the clusters of exactly this name. The specification has no such request, so not every portal answers it:
+'portalctl doctor' shows whether yours does. The exit code is 4 if no cluster has this name.`,
+		Args: cobra.ExactArgs(1),
+		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, args []string) error {
+			found, err := client.FindClusters(ctx, args[0])
+			switch {
+			case cloud.IsUnsupported(err):
+				return &failure{code: exitRefused, err: err, advice: "this portal's API does not list clusters. Look for the cluster at the portal, " +
+					"or for its nodes with 'portalctl instances list'"}
+			case err != nil:
+				return err
+			case len(found) == 0:
+				return &failure{code: exitNotFound, err: fmt.Errorf("the portal lists no cluster named %s", args[0])}
+			}
+			return a.printClusters(found)
+		}),
+	}
+}
+
+func (a *app) printClusters(clusters []cloud.Cluster) error {
+	records := make([]any, 0, len(clusters))
+	t := table{header: []string{"ID", "NAME", "STATE"}}
+	for _, c := range clusters {
+		records = append(records, record(c.Raw, c.ID))
+		t.rows = append(t.rows, []string{c.ID, c.Name, c.State})
+	}
+	return a.print(map[string]any{"kubernetesClusters": records}, t)
 }
 
 func (a *app) clustersConfig() *cobra.Command {
@@ -31,8 +64,9 @@ func (a *app) clustersConfig() *cobra.Command {
 		Short: "Fetch the kubeconfig of a running cluster",
 		Long: `Fetch the kubeconfig of a running cluster. It contains credentials: --file writes a file that only you can read, and never
 overwrites an existing one.`,
-		Example: "  portalctl clusters config k8s-1 --file k8s-1.kubeconfig\n  kubectl --kubeconfig k8s-1.kubeconfig get nodes",
-		Args:    cobra.ExactArgs(1),
+		Example:           "  portalctl clusters config k8s-1 --file k8s-1.kubeconfig\n  kubectl --kubeconfig k8s-1.kubeconfig get nodes",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeArgument(offerNamed(fieldCluster)),
 		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, args []string) error {
 			kubeconfig, err := client.Kubeconfig(ctx, args[0])
 			if err != nil {
@@ -70,11 +104,12 @@ func (a *app) clustersScale() *cobra.Command {
 	var size int
 	var w waiting
 	cmd := &cobra.Command{
-		Use:     "scale CLUSTER_ID",
-		Short:   "Set the number of worker nodes",
-		Long:    "Set the number of worker nodes. The portal chooses which ones it removes, and does not change the control nodes.",
-		Example: "  portalctl clusters scale k8s-1 --size 5",
-		Args:    cobra.ExactArgs(1),
+		Use:               "scale CLUSTER_ID",
+		Short:             "Set the number of worker nodes",
+		Long:              "Set the number of worker nodes. The portal chooses which ones it removes, and does not change the control nodes.",
+		Example:           "  portalctl clusters scale k8s-1 --size 5",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeArgument(offerNamed(fieldCluster)),
 		PreRunE: func(*cobra.Command, []string) error {
 			if size < 0 {
 				return fmt.Errorf("--size %d is not a number of nodes", size)
@@ -103,9 +138,10 @@ func (a *app) clustersUpgrade() *cobra.Command {
 		Use:   "upgrade CLUSTER_ID",
 		Short: "Upgrade a cluster to another Kubernetes version",
 		Long: `Upgrade a cluster to another Kubernetes version: control nodes first, then the workers one at a time. According to the
-portal's specification, 5 nodes take 15 to 20 minutes.`,
-		Example: "  portalctl clusters upgrade k8s-1 --version v1.36.3",
-		Args:    cobra.ExactArgs(1),
+portal's specification, 5 nodes take 15 to 20 minutes. For more than 7 nodes, set a longer --timeout.`,
+		Example:           "  portalctl clusters upgrade k8s-1 --version v1.36.3",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeArgument(offerNamed(fieldCluster)),
 		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, args []string) error {
 			version, err := choice.resolve(ctx, client)
 			if err != nil {
@@ -119,7 +155,7 @@ portal's specification, 5 nodes take 15 to 20 minutes.`,
 			}, w)
 		}),
 	}
-	choice.bind(cmd)
+	choice.bind(a, cmd)
 	w.bind(cmd)
 	return cmd
 }
@@ -132,7 +168,8 @@ func (a *app) clustersDelete() *cobra.Command {
 		Short: "Delete a cluster with all its nodes",
 		Long: `Delete a cluster: its nodes, its control plane and its record. Its volumes are not deleted (see 'portalctl volumes
 delete'), nor is a network that 'networks create' made for it.`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeArgument(offerNamed(fieldCluster)),
 		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, args []string) error {
 			if err := a.confirm(ctx, yes, "Delete cluster "+args[0]+" with all its nodes? (Volumes stay.)"); err != nil {
 				return err

@@ -18,7 +18,8 @@ except --network-id and those with a default.
 
 Without --network-id the portal makes an isolated network for the cluster, which cannot route to anything else
 without extra setup. Choose a name that no other cluster has: the portal does not require unique names, and a
-person needs the name to find a cluster whose id got lost.
+person needs the name to find a cluster whose id got lost. If the portal lists clusters, which not every portal does,
+and one has the name, nothing is created and that one is shown.
 
 The call is sent once. If its answer is lost (exit code 8), it is unknown whether the cluster was created, and the
 message says how to find out. Do not put this command into a loop that repeats it.`
@@ -52,7 +53,10 @@ func (a *app) clustersCreate() *cobra.Command {
 	f.StringVar(&r.VPCID, "vpc-id", "", "VPC that holds the network (vpcId). 'portalctl vpcs list' lists them")
 	f.StringVar(&r.NetworkID, "network-id", "", "network or tier for the nodes (networkId). 'portalctl networks create' creates one")
 	f.StringVar(&r.SSHKeyPair, "ssh-key-pair", "", "name of an SSH key pair (sshKeyPair)")
-	choice.bind(cmd)
+	choice.bind(a, cmd)
+	a.completeFlag(cmd, "zone-id", offerNamed(fieldZone))
+	a.completeFlag(cmd, "vpc-id", offerVPCs)
+	a.completeFlag(cmd, "network-id", offerNamed(fieldNetwork))
 	for _, name := range []string{"name", "zone-id", "service-offering-id", "size", "vpc-id", "ssh-key-pair"} {
 		must(cmd.MarkFlagRequired(name))
 	}
@@ -60,7 +64,16 @@ func (a *app) clustersCreate() *cobra.Command {
 	return cmd
 }
 
+// createCluster looks the name up before it creates a cluster, as the specification advises for scripts ("Limits", rule 4). Not every
+// portal can do that.
 func (a *app) createCluster(ctx context.Context, client *cloud.Client, r cloud.CreateClusterRequest, w waiting) error {
+	there, err := client.FindClusters(ctx, r.Name)
+	if err != nil && !cloud.IsUnsupported(err) {
+		return err
+	}
+	if len(there) > 0 {
+		return reuse(a, "cluster", "kubernetesCluster", r.Name, there, func(c cloud.Cluster) map[string]any { return record(c.Raw, c.ID) })
+	}
 	if r.NetworkID == "" {
 		a.say("Without --network-id, the portal creates an isolated network for this cluster.")
 	}

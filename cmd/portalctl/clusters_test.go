@@ -16,7 +16,7 @@ import (
 
 // TestLife runs the whole life of a cluster, from its VPC to its volume.
 func TestLife(t *testing.T) {
-	at(t, emulator.Options{VolumesPerCluster: 1}, func(t *testing.T, d *desk) {
+	at(t, emulator.Options{VolumesPerCluster: 1, ListClusters: true}, func(t *testing.T, d *desk) {
 		vpc := decode[job](d.run("vpcs", "create", "--name", "prod", "--cidr", "10.0.0.0/8", "-o", "json").exits(exitOK)).Result["vpc"].ID
 		again := decode[job](d.run("vpcs", "create", "--name", "prod", "-o", "json").exits(exitOK).says("already"))
 		if again.Result["vpc"].ID != vpc || d.calls("POST", "/vpcs") != 1 {
@@ -42,7 +42,7 @@ func TestLife(t *testing.T) {
 		volume := d.portal.Volumes()[0].ID
 		d.run("volumes", "delete", volume, "--yes").exits(exitRefused).says("OPERATION_NOT_ALLOWED")
 		d.run("clusters", "delete", id, "--yes").exits(exitOK)
-		d.run("volumes", "delete", volume, "--yes").exits(exitOK).shows("succeeded")
+		d.run("volumes", "delete", volume, "--yes").exits(exitOK).shows("deleted")
 		if len(d.portal.Clusters())+len(d.portal.Volumes()) != 0 {
 			t.Errorf("left: %v, %v", d.portal.Clusters(), d.portal.Volumes())
 		}

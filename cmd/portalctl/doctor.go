@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -174,7 +173,7 @@ func (d *diagnosis) places(ctx context.Context, client *cloud.Client) {
 		var names []string
 		for _, v := range vpcs {
 			names = append(names, cell(v.Name)+" ("+cell(v.ID)+")")
-			zoneOf(v.Raw, zones)
+			noteField(v.Raw, fieldZone, zones)
 		}
 		advice := ""
 		if len(vpcs) == 0 {
@@ -188,7 +187,7 @@ func (d *diagnosis) places(ctx context.Context, client *cloud.Client) {
 		return
 	}
 	for _, i := range instances {
-		zoneOf(i.Raw, zones)
+		noteField(i.Raw, fieldZone, zones)
 	}
 	d.add("instances", "", "%d", len(instances))
 	if len(zones) == 0 {
@@ -196,16 +195,6 @@ func (d *diagnosis) places(ctx context.Context, client *cloud.Client) {
 		return
 	}
 	d.add("zones", "", "in use: %s", strings.Join(slices.Sorted(maps.Keys(zones)), ", "))
-}
-
-// zoneOf notes the zone that a record names.
-func zoneOf(raw json.RawMessage, zones map[string]bool) {
-	var v struct {
-		ZoneID string `json:"zoneId"`
-	}
-	if json.Unmarshal(raw, &v) == nil && v.ZoneID != "" {
-		zones[cell(v.ZoneID)] = true
-	}
 }
 
 // lookup finds out whether the portal supports the undocumented lookup by name.
@@ -228,7 +217,7 @@ func (d *diagnosis) account(client *cloud.Client, seen *measurements) {
 		d.add("tier", "", "%d requests per minute", stats.Limit)
 		d.Gaps[conformance.GapLimitHeader] = conformance.HeaderAlways
 	} else {
-		d.add("tier", "", "not reported: the provider assumes %d requests per minute, and finds out a higher tier when a request is refused", stats.Limit)
+		d.add("tier", "", "not reported: the provider keeps to %d requests per minute. For a higher tier, set requestsPerMinute in its Secret", stats.Limit)
 		d.Gaps[conformance.GapLimitHeader] = conformance.HeaderOn429
 	}
 	took, advice := seen.median(), ""

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -138,6 +137,7 @@ func isUnsent(err error) bool {
 // settings name the flags and variables that set the fields of the client's configuration.
 var settings = map[string]string{
 	"baseURL": "--url", "email": "--email", "password": "the password", "caBundle": "--ca-file", "totpSeed": seedVariable,
+	"requestsPerMinute": "--requests-per-minute",
 }
 
 // named returns the error with the names of flags and variables.
@@ -178,10 +178,9 @@ func (a *app) report(err error) exitCode {
 	if errors.As(err, &e) && e.RequestID != "" {
 		a.say("Request id, for the portal's support: %s", e.RequestID)
 	}
-	// The time to try again is only shown if the portal has set it. The client's own pause after a refused login ends with this
-	// program.
-	if at, ok := cloud.RetryAt(err); ok && slices.Contains([]exitCode{exitLater, exitUnreachable}, code) {
-		a.say("Not before: %s", at.UTC().Format(time.RFC3339))
+	// The client's own pauses end with this program.
+	if e != nil && !e.PortalRetryAt.IsZero() {
+		a.say("Not before: %s", e.PortalRetryAt.UTC().Format(time.RFC3339))
 	}
 	if advice != "" {
 		a.say("What to do: %s.", strings.TrimSuffix(advice, "."))

@@ -53,6 +53,41 @@ func TestRateLimitIsWaitedFor(t *testing.T) {
 	})
 }
 
+// TestPollIntervalIsNoRateLimit: the 5 seconds between two polls of a job are not reported as a wait for the rate limit.
+func TestPollIntervalIsNoRateLimit(t *testing.T) {
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		d.run(d.createArgs("demo")...).exits(exitOK).says("GET /jobs/{job_id} → 200 (0s)").saysNot("after waiting")
+		if polls := d.calls("GET", "/jobs/{job_id}"); polls < 2 {
+			t.Errorf("%d polls, want some after a wait", polls)
+		}
+	})
+}
+
+// TestNotBefore: only a time that the portal has named is shown, and not when the client would have tried again.
+func TestNotBefore(t *testing.T) {
+	for name, test := range map[string]struct {
+		path string
+		wait time.Duration
+		says string
+	}{
+		"a lookup":                    {"/vpcs", 0, ""},
+		"a lookup, until a time":      {"/vpcs", 90 * time.Second, "Not before: 2000-01-01T00:01:30Z"},
+		"the login":                   {"/login", 0, ""},
+		"the login, until a time":     {"/login", 90 * time.Second, "Not before: 2000-01-01T00:01:30Z"},
+		"the login, for a short time": {"/login", 2 * time.Second, "Not before: 2000-01-01T00:00:02Z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
+				d.inject(emulator.Fault{Path: test.path, Status: 503, RetryAfter: test.wait})
+				r := d.run("vpcs", "list").exits(exitUnreachable)
+				if r.says(test.says); test.says == "" {
+					r.saysNot("Not before")
+				}
+			})
+		})
+	}
+}
+
 func TestRoles(t *testing.T) {
 	users := []emulator.User{{Email: "u@portal.example", Password: canaryPassword, Role: emulator.RoleUser}}
 	at(t, emulator.Options{Users: users}, func(_ *testing.T, d *desk) {

@@ -12,9 +12,6 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// stuckAfter is the time after which the specification calls a job stuck ("Jobs and other endpoints").
-const stuckAfter = 30 * time.Minute
-
 // outageTimeout is how long a portal may not answer while its job runs.
 const outageTimeout = 5 * time.Minute
 
@@ -85,10 +82,12 @@ func notFollowed(err error, jobID string) error {
 	}
 }
 
+// tooLong is the failure for a job that still runs. The nodes show the progress of a scale or an upgrade, but not to this program.
 func tooLong(job cloud.Job, timeout time.Duration) error {
 	stuck := ""
-	if timeout >= stuckAfter {
-		stuck = ". After half an hour a job counts as stuck: give the portal's support its id. Do not start the operation again"
+	if timeout >= cloud.StuckAfter {
+		stuck = ". After half an hour a job counts as stuck, but a scale or an upgrade only if the cluster's nodes (kubectl get nodes) have " +
+			"shown no progress for that long. Give the portal's support the id of a stuck job. Do not start the operation again"
 	}
 	return &failure{
 		code:   exitStillRuns,

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,8 @@ const (
 	keyPassword = "password"
 	keyCABundle = "caBundle"
 	keyTOTPSeed = "totpSeed"
+	keyAccount  = "account"
+	keyLimit    = "requestsPerMinute"
 )
 
 const identityLong = `Print the Secret with the provider's portal user. Its content comes from --url, --email, --ca-file, the password and
@@ -45,6 +48,8 @@ type secretMetadata struct {
 func (a *app) identityCommand() *cobra.Command {
 	var at secretMetadata
 	var check bool
+	var account string
+	var limit int
 	cmd := &cobra.Command{
 		Use:     "identity",
 		Short:   "Print the Kubernetes Secret that the provider reads",
@@ -56,6 +61,7 @@ func (a *app) identityCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			config.Account, config.RequestsPerMinute = account, limit
 			if err := a.checkIdentity(ctx, config, check); err != nil {
 				return err
 			}
@@ -64,6 +70,8 @@ func (a *app) identityCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&at.Name, "name", "portal-identity", "name of the Secret")
 	cmd.Flags().StringVar(&at.Namespace, "namespace", "default", "namespace of the Secret: that of the PortalCluster")
+	cmd.Flags().StringVar(&account, "account", "", "name of the portal account, the same for all its users (account)")
+	cmd.Flags().IntVar(&limit, "requests-per-minute", 0, "rate limit of the account, if the portal does not name it (requestsPerMinute)")
 	cmd.Flags().BoolVar(&check, "check", false, "log in first")
 	return cmd
 }
@@ -103,6 +111,12 @@ func (a *app) printIdentity(config cloud.Config, at secretMetadata) error {
 	}
 	if config.TOTPSeed != "" {
 		data[keyTOTPSeed] = []byte(config.TOTPSeed)
+	}
+	if config.Account != "" {
+		data[keyAccount] = []byte(config.Account)
+	}
+	if config.RequestsPerMinute != 0 {
+		data[keyLimit] = []byte(strconv.Itoa(config.RequestsPerMinute))
 	}
 	if a.output == formatTable {
 		a.output = formatYAML

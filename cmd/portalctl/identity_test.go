@@ -27,7 +27,7 @@ func TestIdentity(t *testing.T) {
 		d.may = true
 		for _, format := range []string{"yaml", "json", "table"} {
 			var got corev1.Secret
-			r := d.run("identity", "--name", "id", "--namespace", "fleet", "-o", format).exits(exitOK)
+			r := d.run("identity", "--name", "id", "--namespace", "fleet", "--account", "acme", "--requests-per-minute", "600", "-o", format).exits(exitOK)
 			if err := yaml.UnmarshalStrict([]byte(r.out), &got); err != nil {
 				t.Fatal(err)
 			}
@@ -39,11 +39,16 @@ func TestIdentity(t *testing.T) {
 					infrav1.IdentityBaseURL: []byte(d.portal.URL()), infrav1.IdentityEmail: []byte("ops@portal.example"),
 					infrav1.IdentityPassword: []byte(canaryPassword), infrav1.IdentityTOTPSeed: []byte(canarySeed),
 					infrav1.IdentityCABundle: d.portal.CAPEM(),
+					infrav1.IdentityAccount:  []byte("acme"), infrav1.IdentityRequestsPerMinute: []byte("600"),
 				},
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
+		}
+		var got corev1.Secret
+		if err := yaml.UnmarshalStrict([]byte(d.run("identity").exits(exitOK).out), &got); err != nil || len(got.Data) != 5 {
+			t.Errorf("%v: %d keys, want none for what was not given", err, len(got.Data))
 		}
 		if n := d.calls("POST", "/login"); n != 0 {
 			t.Errorf("%d logins without --check", n)
@@ -78,5 +83,6 @@ func TestIdentityRefusesWhatCannotBe(t *testing.T) {
 		d.with(caFileVariable, ca).run("identity").exits(exitUsage).says("--ca-file")
 		d.with(urlVariable, "http://portal.example").run("identity").exits(exitUsage).says("https")
 		d.with(seedVariable, "canary!").run("identity").exits(exitUsage)
+		d.run("identity", "--requests-per-minute", "-1").exits(exitUsage).says("--requests-per-minute must be a number from 1")
 	})
 }

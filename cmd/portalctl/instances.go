@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"regexp"
 
 	"github.com/spf13/cobra"
 
@@ -35,9 +36,10 @@ func (a *app) instancesList() *cobra.Command {
 
 func (a *app) instancesGet() *cobra.Command {
 	return &cobra.Command{
-		Use:   "get INSTANCE_ID",
-		Short: "Show one instance",
-		Args:  cobra.ExactArgs(1),
+		Use:               "get INSTANCE_ID",
+		Short:             "Show one instance",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeArgument(offerInstances),
 		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, args []string) error {
 			instance, err := client.Instance(ctx, args[0])
 			if err != nil {
@@ -49,9 +51,20 @@ func (a *app) instancesGet() *cobra.Command {
 }
 
 func instanceTable(instances ...cloud.Instance) table {
-	t := table{header: []string{"ID", "NAME", "STATE"}}
+	t := table{header: []string{"ID", "NAME", "STATE", "CLUSTER"}}
 	for _, i := range instances {
-		t.rows = append(t.rows, []string{i.ID, i.Name, i.State})
+		t.rows = append(t.rows, []string{i.ID, i.Name, i.State, clusterOf(i.Name)})
 	}
 	return t
+}
+
+// nodeName matches the usual names of a cluster's nodes: the cluster's name, the role and a suffix.
+var nodeName = regexp.MustCompile(`^(.+)-(?:c|control|control-plane|w|worker|node)-[0-9a-z]+$`)
+
+// clusterOf returns the name of the cluster that an instance's name shows, or "". The specification has no field for it.
+func clusterOf(instance string) string {
+	if parts := nodeName.FindStringSubmatch(instance); parts != nil {
+		return parts[1]
+	}
+	return ""
 }

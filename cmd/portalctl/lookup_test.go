@@ -34,6 +34,9 @@ func TestLists(t *testing.T) {
 			t.Errorf("no VPCs: %s", out)
 		}
 		versions := decode[struct{ Versions []map[string]string }](d.run("versions", "-o", "json").exits(exitOK)).Versions
+		if list := decode[struct{ Versions []map[string]string }](d.run("versions", "list", "-o", "json").exits(exitOK)).Versions; !cmp.Equal(list, versions) {
+			t.Errorf("versions list: %v, versions: %v", list, versions)
+		}
 		if len(versions) != len(d.portal.Versions()) || versions[0]["id"] == "" || versions[0]["semanticVersion"] == "" || versions[0]["state"] == "" {
 			t.Errorf("versions: %v", versions)
 		}
@@ -43,7 +46,7 @@ func TestLists(t *testing.T) {
 func TestInstances(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		d.run(d.createArgs("demo")...).exits(exitOK)
-		d.run("instances", "list").exits(exitOK).shows("NAME", "demo-c-1", "Running")
+		d.run("instances", "list").exits(exitOK).shows("NAME", "demo-c-1", "Running   demo\n")
 		list := decode[struct{ Instances []map[string]any }](d.run("instances", "list", "-o", "json").exits(exitOK)).Instances
 		if len(list) != 3 {
 			t.Fatalf("%d instances, want 3: %v", len(list), list)
@@ -53,6 +56,37 @@ func TestInstances(t *testing.T) {
 			t.Errorf("get: %v, list: %v", one, list[0])
 		}
 		d.run("instances", "get", "i-none").exits(exitNotFound).says("another account")
+	})
+}
+
+func TestClusterOfAnInstance(t *testing.T) {
+	for name, want := range map[string]string{
+		"demo-c-1": "demo", "team-a-w-x7k2p": "team-a", "demo-control-18c1f2a9b03": "demo", "demo-control-plane-0": "demo", "demo-node-18c1f2a9b03": "demo",
+		"demo-worker-2": "demo", "a-node-b-node-2": "a-node-b", "web-1": "", "demo-c-": "", "-c-1": "", "control-1": "", "": "",
+	} {
+		if got := clusterOf(name); got != want {
+			t.Errorf("%q is of cluster %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestFindClusters(t *testing.T) {
+	at(t, emulator.Options{ListClusters: true}, func(t *testing.T, d *desk) {
+		d.run(d.createArgs("demo")...).exits(exitOK)
+		d.run(d.createArgs("demo-2")...).exits(exitOK)
+		id := d.portal.Clusters()[0].ID
+		d.run("clusters", "find", "demo").exits(exitOK).shows("ID ", id+"   demo   Running\n")
+		type list struct {
+			KubernetesClusters []struct{ ID, Name string }
+		}
+		want := list{KubernetesClusters: []struct{ ID, Name string }{{id, "demo"}}}
+		if diff := cmp.Diff(want, decode[list](d.run("clusters", "find", "demo", "-o", "json").exits(exitOK))); diff != "" {
+			t.Error(diff)
+		}
+		d.run("clusters", "find", "dem").exits(exitNotFound).says("no cluster named dem")
+	})
+	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
+		d.run("clusters", "find", "demo").exits(exitRefused).says("does not list clusters", "instances list")
 	})
 }
 
@@ -91,7 +125,7 @@ func TestPickVersion(t *testing.T) {
 func TestUsage(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		for _, line := range []string{
-			"bogus", "clusters", "clusters bogus", "vpcs bogus", "login now", "vpcs", "vpcs list -o xml", "vpcs list --no-such", "jobs get", "jobs get a b",
+			"bogus", "clusters", "clusters bogus", "vpcs bogus", "versions bogus", "clusters find", "volumes delete", "login now", "vpcs", "vpcs list -o xml", "vpcs list --no-such", "jobs get", "jobs get a b",
 			"clusters create --name a", "clusters scale id", "clusters scale id --size many", "clusters scale id --size -1",
 			"clusters upgrade id", "clusters upgrade id --version v1.36.3 --kubernetes-version-id x", "networks create",
 			"networks create --cidr 10.1.0.0", "vpcs create", "clusters delete id", "volumes delete id", "mfa disable portal",
@@ -136,6 +170,7 @@ func TestHelpAndCompletion(t *testing.T) {
 		}
 		d.run("__complete", "clusters", "").exits(exitOK).shows("upgrade", "scale")
 		d.run("__complete", "vpcs", "list", "-o", "").exits(exitOK).shows("yaml")
+		d.run("__complete", "versions", "").exits(exitOK).shows("list")
 		d.run("version", "-o", "json").exits(exitOK).shows(`"version"`, "linux")
 	})
 }

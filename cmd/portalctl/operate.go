@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -42,7 +43,7 @@ func (w *waiting) bind(cmd *cobra.Command) {
 }
 
 func (w *waiting) bindTimeout(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&w.timeout, "timeout", stuckAfter, "how long to wait for the job, which continues afterwards. 0 means forever")
+	cmd.Flags().DurationVar(&w.timeout, "timeout", cloud.StuckAfter, "how long to wait for the job, which continues afterwards. 0 means forever")
 }
 
 // operate makes the call, follows its job to the end, and prints the job.
@@ -67,6 +68,27 @@ func (a *app) operate(ctx context.Context, client *cloud.Client, o operation, w 
 		return o.explained(ctx, fmt.Errorf("job %s has succeeded, %w", job.ID, errNoID))
 	}
 	return a.printResult(job, id)
+}
+
+// reuse shows the existing resource of a name as the result that its creation would have had. Its record is under the key.
+func reuse[T any](a *app, kind, key, name string, there []T, recordOf func(T) map[string]any) error {
+	if len(there) > 1 {
+		ids := make([]string, len(there))
+		for i, one := range there {
+			ids[i] = cell(fmt.Sprint(recordOf(one)["id"]))
+		}
+		return &failure{
+			code:   exitRefused,
+			err:    fmt.Errorf("several %ss are named %s: %s", kind, name, strings.Join(ids, ", ")),
+			advice: "use one of them, or another name",
+		}
+	}
+	result, err := json.Marshal(map[string]any{key: recordOf(there[0])})
+	if err != nil {
+		return err
+	}
+	a.say("A %s named %s exists already, so nothing was created. Its parameters were not compared.", kind, name)
+	return a.printJob(cloud.Job{Status: cloud.JobSucceeded, Result: result})
 }
 
 var errNoID = errors.New("but its result names no id")

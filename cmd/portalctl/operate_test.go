@@ -51,6 +51,43 @@ func TestLostAnswerLookedUp(t *testing.T) {
 	})
 }
 
+// TestCreateLooksFirst: at a portal that lists clusters, the command can be repeated. It shows the cluster of that name as its result.
+func TestCreateLooksFirst(t *testing.T) {
+	at(t, emulator.Options{ListClusters: true}, func(t *testing.T, d *desk) {
+		made := decode[job](d.run(d.createArgs("demo", "-ojson")...).exits(exitOK))
+		again := decode[job](d.run(d.createArgs("demo", "-ojson")...).exits(exitOK).says("cluster named demo exists already", "not compared"))
+		if id := made.Result["kubernetesCluster"].ID; id == "" || again.Result["kubernetesCluster"].ID != id || len(d.portal.Clusters()) != 1 {
+			t.Errorf("%+v, then %+v", made, again)
+		}
+		d.run(d.createArgs("other")...).exits(exitOK)
+		d.inject(emulator.Fault{Method: "GET", Path: "/kubernetes-clusters", Cut: true})
+		d.run(d.createArgs("third")...).exits(exitUnreachable)
+		if n := d.calls("POST", "/kubernetes-clusters"); n != 2 {
+			t.Errorf("%d creations", n)
+		}
+	})
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) { // without a list, nobody can know
+		for range 2 {
+			d.run(d.createArgs("demo")...).exits(exitOK)
+		}
+		if n := len(d.portal.Clusters()); n != 2 {
+			t.Errorf("%d clusters", n)
+		}
+	})
+}
+
+// TestSizeIsForThePortalToJudge: the usual bound of 50 workers can be raised, so only the portal refuses more.
+func TestSizeIsForThePortalToJudge(t *testing.T) {
+	for most, code := range map[int]exitCode{50: exitLater, 60: exitOK} {
+		at(t, emulator.Options{MaxWorkers: most}, func(_ *testing.T, d *desk) {
+			d.run(d.createArgs("demo", "--size", "51")...).exits(code)
+			d.run(d.createArgs("other")...).exits(exitOK)
+			clusters := d.portal.Clusters()
+			d.run("clusters", "scale", clusters[len(clusters)-1].ID, "--size", "51").exits(code)
+		})
+	}
+}
+
 // TestLostAnswerOfOthers: an operation with an absolute target may be repeated, and one that creates something may not.
 func TestLostAnswerOfOthers(t *testing.T) {
 	at(t, emulator.Options{Volumes: []emulator.Volume{{ID: "volume-1"}}}, func(t *testing.T, d *desk) {
@@ -130,6 +167,19 @@ func TestStuckJob(t *testing.T) {
 		d.run("jobs", "wait", d.portal.Jobs()[0].ID, "--timeout", "20s").exits(exitStillRuns).says("after 20s")
 		d.portal.ClearFaults()
 		d.run("jobs", "wait", d.portal.Jobs()[0].ID).exits(exitOK)
+	})
+}
+
+// TestSlowUpgrade: the portal's specification gives an upgrade of 12 nodes more than half an hour, so nothing is called stuck then.
+func TestSlowUpgrade(t *testing.T) {
+	at(t, emulator.Options{Durations: emulator.Durations{Upgrade: 45 * time.Minute}}, func(_ *testing.T, d *desk) {
+		d.run(d.createArgs("demo", "--size", "11")...).exits(exitOK)
+		id := d.portal.Clusters()[0].ID
+		d.run("clusters", "upgrade", id, "--version", "v1.36.3").exits(exitStillRuns).
+			says("still running after 30m0s", "an upgrade only if the cluster's nodes (kubectl get nodes) have shown no progress")
+		jobs := d.portal.Jobs()
+		d.run("jobs", "wait", jobs[len(jobs)-1].ID).exits(exitOK)
+		d.run("clusters", "upgrade", id, "--version", "v1.36.3", "--timeout", "50m").exits(exitOK)
 	})
 }
 

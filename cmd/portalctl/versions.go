@@ -20,18 +20,23 @@ type versionRecord struct {
 }
 
 func (a *app) versionsCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "versions",
-		Short: "List the Kubernetes versions on offer",
-		Args:  cobra.NoArgs,
-		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, _ []string) error {
-			versions, err := client.KubernetesVersions(ctx)
-			if err != nil {
-				return err
-			}
-			return a.printVersions(versions)
-		}),
+	list := func(use, short string) *cobra.Command {
+		return &cobra.Command{
+			Use:   use,
+			Short: short,
+			Args:  cobra.NoArgs,
+			RunE: a.withClient(func(ctx context.Context, client *cloud.Client, _ []string) error {
+				versions, err := client.KubernetesVersions(ctx)
+				if err != nil {
+					return err
+				}
+				return a.printVersions(versions)
+			}),
+		}
 	}
+	cmd := list("versions", "List the Kubernetes versions on offer")
+	cmd.AddCommand(list("list", "The same as 'portalctl versions', like the other lists"))
+	return cmd
 }
 
 func (a *app) printVersions(versions []cloud.KubernetesVersion) error {
@@ -47,9 +52,11 @@ func (a *app) printVersions(versions []cloud.KubernetesVersion) error {
 // versionChoice is a Kubernetes version, named by people or by its id.
 type versionChoice struct{ version, id string }
 
-func (c *versionChoice) bind(cmd *cobra.Command) {
+func (c *versionChoice) bind(a *app, cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.version, "version", "", "Kubernetes version, such as v1.36.3 ('portalctl versions' lists them)")
 	cmd.Flags().StringVar(&c.id, "kubernetes-version-id", "", "Kubernetes version by its id (kubernetesVersionId)")
+	a.completeFlag(cmd, "version", offerVersions)
+	a.completeFlag(cmd, "kubernetes-version-id", offerVersionIDs)
 	cmd.MarkFlagsOneRequired("version", "kubernetes-version-id")
 	cmd.MarkFlagsMutuallyExclusive("version", "kubernetes-version-id")
 }

@@ -4,9 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -73,7 +70,7 @@ func (a *app) createVPC(ctx context.Context, client *cloud.Client, request cloud
 		return err
 	}
 	if len(there) > 0 {
-		return a.reuseVPC(request.Name, there)
+		return reuse(a, "VPC", "vpc", request.Name, there, func(v cloud.VPC) map[string]any { return record(v.Raw, v.ID) })
 	}
 	look := "find out whether it exists now: portalctl vpcs list --name '" + request.Name + "'. If it does not appear within some " +
 		"minutes, run the command again"
@@ -84,25 +81,4 @@ func (a *app) createVPC(ctx context.Context, client *cloud.Client, request cloud
 		lost:  func(context.Context) string { return look },
 		makes: cloud.KindVPC, name: request.Name,
 	}, w)
-}
-
-// reuseVPC shows an existing VPC as the result that its creation would have had.
-func (a *app) reuseVPC(name string, there []cloud.VPC) error {
-	if len(there) > 1 {
-		ids := make([]string, len(there))
-		for i, v := range there {
-			ids[i] = cell(v.ID)
-		}
-		return &failure{
-			code:   exitRefused,
-			err:    fmt.Errorf("several VPCs are named %s: %s", name, strings.Join(ids, ", ")),
-			advice: "use one of them, or another name",
-		}
-	}
-	result, err := json.Marshal(map[string]any{"vpc": record(there[0].Raw, there[0].ID)})
-	if err != nil {
-		return err
-	}
-	a.say("VPC %s exists already, so nothing was created.", name)
-	return a.printJob(cloud.Job{Status: cloud.JobSucceeded, Result: result})
 }
