@@ -103,6 +103,19 @@ var causes = []cause{
 	{"job forgotten", []endpoint{networks, clusters, scale, upgrade}, func(*rand.Rand) emulator.Fault { return emulator.Fault{Job: emulator.JobForgotten} },
 		[]string{infrav1.RefusedReason}},
 	{"job without id", []endpoint{networks, clusters}, func(*rand.Rand) emulator.Fault { return emulator.Fault{Job: emulator.JobWithoutID} }, nil},
+	{"job leads to Alert", []endpoint{scale, upgrade}, func(r *rand.Rand) emulator.Fault {
+		return emulator.Fault{
+			Job:   one(r, emulator.JobFails, emulator.JobFailsHalfway, emulator.JobFailsLate),
+			Drain: time.Minute, Alert: true, LeaveCordoned: once(r, 2), JobCode: "PLATFORM_BROKEN", JobMessage: "as injected",
+		}
+	}, []string{infrav1.InternalErrorReason}},
+	{"no deletion in Alert", []endpoint{deletion}, func(r *rand.Rand) emulator.Fault {
+		f := code(emulator.CodeOperationNotAllowed)(r)
+		f.State = emulator.ClusterAlert
+		return f
+	}, []string{infrav1.RefusedReason}},
+	{"job never ends", onIDs, func(*rand.Rand) emulator.Fault { return emulator.Fault{Job: emulator.JobStuck} },
+		[]string{infrav1.InternalErrorReason}},
 	{"job slow", changes, func(r *rand.Rand) emulator.Fault {
 		return emulator.Fault{JobDelay: between(r, time.Minute, 40*time.Minute)}
 	}, nil},

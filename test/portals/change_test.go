@@ -3,7 +3,10 @@
 package portals
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"time"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
@@ -18,9 +21,13 @@ func (o *operator) change(what string, call func() (cloud.Job, error), reached f
 		err := o.persist(what, func() error {
 			var err error
 			job, err = call()
-			if unknown(err) { // change sends it again
+			switch {
+			case unknown(err): // change sends it again
 				o.judge.judge(err)
 				return errLost
+			case o.inAlert() && cloud.IsNotAllowed(err): // a job of a request whose answer was lost has failed
+				o.judge.judge(err, infrav1.RefusedReason)
+				return cmp.Or(o.awaitRepair(what, call), errLost)
 			}
 			return err
 		}, o.busy()...)
@@ -28,6 +35,9 @@ func (o *operator) change(what string, call func() (cloud.Job, error), reached f
 			return err
 		}
 		if _, err := o.follow(job.ID); err != nil {
+			return err
+		}
+		if err := o.awaitRepair(what, call); err != nil {
 			return err
 		}
 		if c, there := o.record(); there && reached(c) {
@@ -40,6 +50,46 @@ func (o *operator) change(what string, call func() (cloud.Job, error), reached f
 // busy returns the reason that an operation in progress explains.
 func (o *operator) busy() []string {
 	return []string{infrav1.PortalBusyReason}
+}
+
+// errUnrepaired means that the user deletes the cluster, although the portal's operator would repair it.
+var errUnrepaired = errors.New("the cluster is in Alert")
+
+// awaitRepair waits until the portal's operator has repaired a cluster in Alert. In the meantime the portal refuses the change, and names
+// the state. The user may lose patience.
+func (o *operator) awaitRepair(what string, call func() (cloud.Job, error)) error {
+	for began := time.Now(); ; {
+		switch {
+		case !o.inAlert():
+			return nil
+		case o.impatient:
+			return errUnrepaired
+		case time.Since(began) > repair:
+			o.logf("the portal's operator repairs the cluster")
+			return o.portal.Repair(o.cluster)
+		}
+		_, err := call()
+		o.logf("%s in Alert: %v", what, err)
+		if err == nil {
+			return fmt.Errorf("%s was accepted in Alert", what)
+		}
+		o.wait(o.judge.judge(err, infrav1.RefusedReason))
+	}
+}
+
+// repairStuck has the portal's operator end a job that would never end.
+func (o *operator) repairStuck(id string) {
+	for _, j := range o.portal.Jobs() {
+		if j.ID == id && !o.ended[id] && o.portal.Repair(j.ClusterID) == nil {
+			o.logf("the portal's operator ends job %s", id)
+			o.ended[id] = true
+		}
+	}
+}
+
+func (o *operator) inAlert() bool {
+	c, there := o.record()
+	return there && c.State == emulator.ClusterAlert
 }
 
 func (o *operator) record() (emulator.Cluster, bool) { return o.recordOf(o.cluster) }

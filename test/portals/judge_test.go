@@ -68,7 +68,8 @@ func (j *judge) causes() []*cause {
 var blame = map[string][]string{
 	"email and password": {"credentials"}, "totpSeed": {"one-time code"}, "baseURL": nil, "caBundle": nil, "clock": {"one-time code"},
 	"connection was cut": {"lost answer to a change"}, "the right to do it": {"forbidden"}, "identifier": {"job forgotten"}, "just issued": {"token revoked"},
-	"quota": {"quota", "job beyond a quota"}, "Change what it refuses": {"invalid", "not allowed"},
+	"quota": {"quota", "job beyond a quota"}, "Change what it refuses": {"invalid"},
+	"portal's operator has": {"not allowed", "no deletion in Alert"},
 }
 
 // judge checks one error. The legal reasons are those that the portal's state explains without a fault.
@@ -84,7 +85,7 @@ func (j *judge) judge(err error, legal ...string) condition {
 	}
 	for words, named := range blame {
 		is := func(c *cause) bool { return slices.Contains(named, c.name) }
-		if strings.Contains(shown.message, words) && !slices.ContainsFunc(struck, is) && !(words == "identifier" && len(legal) > 0) {
+		if strings.Contains(shown.message, words) && !slices.ContainsFunc(struck, is) && !slices.Contains(legal, infrav1.RefusedReason) {
 			j.fails = append(j.fails, fmt.Sprintf("%q is blamed: %s, but what struck is %s", words, shown.message, list(struck)))
 		}
 	}
@@ -135,9 +136,12 @@ func unknown(err error) bool {
 	return cloud.IsUnknownOutcome(err) && conditionOf(err).reason == infrav1.OutcomeUnknownReason
 }
 
-// judgeJob checks the reason of a failed job. An unknown code has no condition of its own.
-func (j *judge) judgeJob(job cloud.Job) {
+// judgeJob checks the reason of a failed job. An unknown code has no condition of its own. The portal's operator may have ended the job.
+func (j *judge) judgeJob(job cloud.Job, ended bool) {
 	shown := conditionOf(job.Error)
+	if ended && shown.reason == infrav1.InternalErrorReason && strings.Contains(shown.message, "operator ended") {
+		return
+	}
 	if strings.Contains(job.Error.Message, "as injected") && slices.ContainsFunc(causes, func(c cause) bool {
 		return strings.HasPrefix(c.name, "job ") && slices.Contains(c.shown, shown.reason)
 	}) {

@@ -19,6 +19,7 @@ const (
 	maxTries = 300
 	maxLife  = 48 * time.Hour
 	settle   = 5 * time.Minute // after which a person finds the result of a lost call at the portal
+	repair   = 3 * time.Hour   // after which the portal's operator repairs a cluster
 )
 
 // operator takes a cluster through its life by the provider's rules. It repeats changes with an absolute target, but never a creation. If a
@@ -33,6 +34,9 @@ type operator struct {
 
 	cluster  string
 	versions []string // ids, oldest first
+
+	impatient bool            // deletes a cluster in Alert instead of waiting for its repair
+	ended     map[string]bool // jobs that the portal's operator ended
 }
 
 func (o *operator) logf(format string, args ...any) {
@@ -59,8 +63,11 @@ func (o *operator) persist(what string, call func() error, legal ...string) erro
 		}
 		o.logf("%s: %v", what, err)
 		shown := conditionOf(err)
-		if !errors.Is(err, errLost) {
+		if !errors.Is(err, errLost) && !errors.Is(err, errUnrepaired) {
 			shown = o.judge.judge(err, legal...)
+		}
+		if errors.Is(err, errUnrepaired) {
+			return err
 		}
 		if time.Since(o.began) > maxLife {
 			break
@@ -76,7 +83,7 @@ func (o *operator) live() error {
 		o.look, o.network, o.create, o.kubeconfig,
 		func() error { return o.scale(4) }, func() error { return o.scale(2) }, o.upgrade, o.delete, o.tidy,
 	} {
-		if err := step(); err != nil {
+		if err := step(); err != nil && !errors.Is(err, errUnrepaired) {
 			return err
 		}
 	}
@@ -258,6 +265,9 @@ func (o *operator) follow(id string) (job cloud.Job, err error) {
 				}
 				return err
 			}
+			if time.Since(began) > repair {
+				o.repairStuck(id)
+			}
 			if time.Since(o.began) > maxLife {
 				return errStuck
 			}
@@ -266,7 +276,7 @@ func (o *operator) follow(id string) (job cloud.Job, err error) {
 		return nil
 	})
 	if err == nil && job.Failed() {
-		o.judge.judgeJob(job)
+		o.judge.judgeJob(job, o.ended[id])
 		o.logf("job %s has failed: %v", id, job.Error)
 	}
 	return job, err

@@ -99,6 +99,7 @@ func liveAt(t *testing.T, seed64 int64) (life ended) {
 		}
 		defer portal.Close()
 		o := newOperator(t, portal, options)
+		o.impatient = once(r, 2)
 		for n := range r.IntN(9) {
 			injected, err := causes[r.IntN(len(causes))].inject(r, portal, n)
 			if err != nil {
@@ -124,7 +125,7 @@ func newOperator(t *testing.T, portal *emulator.Portal, options emulator.Options
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &operator{ctx: t.Context(), portal: portal, client: client, judge: newJudge(portal), began: time.Now(), versions: oldestFirst(portal)}
+	return &operator{ctx: t.Context(), portal: portal, client: client, judge: newJudge(portal), began: time.Now(), versions: oldestFirst(portal), ended: map[string]bool{}}
 }
 
 // problems returns what is wrong with a finished life.

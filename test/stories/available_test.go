@@ -41,6 +41,11 @@ func TestUpgradeThatReplacesNodesKeepsWorkersAvailable(t *testing.T) {
 	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, UpgradeStyle: emulator.UpgradeReplace, JobDelay: time.Minute})
 	stop := s.watchAvailable(2)
 	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
+	for upgraded := range 3 {
+		s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(And(
+			HavePrefix("False Upgrading"), HaveSuffix(fmt.Sprintf(". %d of 3 workers run v1.36.3", upgraded))))
+		t.Log(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)())
+	}
 	s.Eventually(func() string { return s.PortalClusters()[0].Version }).Should(Equal("v1.36.3"))
 	s.settled(3)
 	s.Expect(stop()).To(BeEmpty(), "times when fewer than 2 of 3 workers were available for longer than %s", bindingTime)

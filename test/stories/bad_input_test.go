@@ -156,8 +156,6 @@ func TestBadInputIsRejected(t *testing.T) {
 		change func(client.Object)
 		says   string
 	}{
-		"zone":          {s.portalCluster, func(o client.Object) { o.(*infrav1.PortalCluster).Spec.ZoneID = "zone-2" }, "does not move clusters"},
-		"control nodes": {s.controlPlane, func(o client.Object) { o.(*infrav1.PortalControlPlane).Spec.Replicas = ptr.To[int32](3) }, "replicas cannot be changed"},
 		"template": {s.template, func(o client.Object) {
 			o.(*infrav1.PortalMachineTemplate).Spec.Template.Spec.ServiceOfferingID = "large"
 		}, "make a new PortalMachineTemplate"},
