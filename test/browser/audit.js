@@ -78,7 +78,10 @@
     if (text.data.trim() && seen(element) && !element.closest(":disabled, script, style")) check(element, getComputedStyle(element).color, 4.5);
   }
   for (const box of all(".box, #jobs li").filter(seen)) check(box.parentElement, getComputedStyle(box).borderLeftColor, 3);
-  for (const line of all(".lines path")) check(line.closest(".stage"), getComputedStyle(line).stroke, 3);
-  for (const control of all("button, textarea, fieldset").filter(seen)) check(control.parentElement, getComputedStyle(control).borderTopColor, 3);
+  for (const line of all(".stage .lines path")) check(line.closest(".stage"), getComputedStyle(line).stroke, 3);
+  for (const line of all(".line, .request")) check(line.closest("section"), getComputedStyle(line).stroke, 3);
+  for (const mark of all(".drain, .replaced, rect.job")) check(mark.closest("section"), getComputedStyle(mark).fill, 3);
+  for (const rank of all("summary").filter(seen)) check(rank, getComputedStyle(rank).borderLeftColor, 3);
+  for (const control of all("button, textarea, fieldset, input[type=search]").filter(seen)) check(control.parentElement, getComputedStyle(control).borderTopColor, 3);
   return problems;
 })();

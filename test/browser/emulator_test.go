@@ -33,6 +33,20 @@ func TestPicture(t *testing.T) {
 	page.wait("the request", `[...document.querySelectorAll("#entries tr")].some((row) => row.innerText.includes("POST /kubernetes-clusters\t202"))`)
 	page.wait("the budget", `document.querySelector("#budgets meter").value > 0`)
 	page.wait("the news", `document.querySelector("#news").textContent.includes("Cluster first is Running.")`)
+	page.wait("the newest first, in both lists", `(() => {
+		const place = (list, text) => [...document.querySelectorAll(list)].findIndex((item) => item.innerText.includes(text));
+		return place("#news li", "Cluster first is Running.") < place("#news li", "Cluster first is new")
+			&& place("#entries tr", "GET /jobs") < place("#entries tr", "POST /login");
+	})()`)
+	page.wait("what the portal was asked", `document.querySelector("#tally").innerText.replace(/\s+/g, " ").startsWith("1 create 0 scales 0 upgrades 0 deletes")`)
+	page.wait("the timeline", `document.querySelector(".timeline .line.size").getTotalLength() > 100
+		&& document.querySelectorAll(".timeline .job[data-state=succeeded]").length === 1 && document.querySelectorAll(".timeline .request").length === 1`)
+	if title := eval[string](page, `document.title + ", " + document.querySelector("h1").textContent`); title != "Portal emulator, Portal emulator" {
+		t.Errorf("the page of an emulator has the titles %s", title)
+	}
+	if eval[bool](page, `document.querySelector(".actions button, #step:not([hidden])") !== null`) {
+		t.Error("an emulator without Kubernetes offers actions or has steps")
+	}
 
 	if eval[int](page, `document.querySelectorAll("tr.change").length`) == 0 || eval[bool](page, `document.querySelector("tr.change").checkVisibility()`) {
 		t.Error("the page shows changes of state before the user selects them")
@@ -59,7 +73,11 @@ func TestFaults(t *testing.T) {
 	if status, answer := p.call("POST", "/kubernetes-clusters/"+cluster+"/scale", map[string]any{"size": 3}); status < 400 {
 		t.Errorf("the fault did not strike: %d %v", status, answer)
 	}
-	page.wait("that it takes effect", `document.querySelector("#armed .hits").textContent === "affected 1 of 1 calls"`)
+	page.wait("that it takes effect", `document.querySelector("#armed .hits").textContent === "affected 1 of 1 calls, spent"`)
+	page.wait("its span in the timeline, which has ended", `(() => {
+		const fault = document.querySelector(".timeline .fault");
+		return fault && Number(fault.getAttribute("x")) + Number(fault.getAttribute("width")) < document.querySelector(".timeline").clientWidth - 8;
+	})()`)
 	page.wait("the refused request", `document.querySelector("tr.refused")?.textContent.includes("INSUFFICIENT_CAPACITY")`)
 	page.click("Remove")
 	page.wait("that it is gone", `document.querySelectorAll("#armed li").length === 0`)
@@ -77,6 +95,24 @@ func TestFaults(t *testing.T) {
 	if faults := strings.TrimSpace(p.books("/faults")); faults != "[]" {
 		t.Errorf("the emulator has %s", faults)
 	}
+}
+
+// TestRepair checks that a cluster in Alert has a button, by which a person repairs it as the portal's operator does.
+func TestRepair(t *testing.T) {
+	p := startPortal(t, "--job-duration=all=1s")
+	cluster := p.create("first", 2)
+	page := open(t, p.page)
+	page.do(chromedp.SetValue(chromedp.ID("fault"), `{"path": "/kubernetes-clusters/*/scale", "job": "failed", "alert": true, "count": 1}`))
+	page.click("Arm this fault")
+	page.wait("the fault", `document.querySelectorAll("#armed li").length === 1`)
+	if status, answer := p.call("POST", "/kubernetes-clusters/"+cluster+"/scale", map[string]any{"size": 3}); status != 202 {
+		t.Fatalf("%d %v", status, answer)
+	}
+	page.wait("that the cluster is in Alert", `document.querySelector("article .facts").textContent.startsWith("Alert")`)
+	page.click("Repair cluster first")
+	page.wait("that it is repaired", `document.querySelector("article .facts").textContent.startsWith("Running")`)
+	page.wait("that the button is gone", `document.querySelectorAll("#repairs button").length === 0`)
+	page.wait("the answer", `document.querySelector("#answer").textContent === "Cluster first is repaired."`)
 }
 
 // TestReconnect checks that an open page reports the end of the emulator, and shows the next emulator without the records of the first.
@@ -119,7 +155,7 @@ func TestKeyboard(t *testing.T) {
 	page.wait("a fault to remove", `document.querySelectorAll("#armed button").length === 1`)
 	eval[bool](page, `document.activeElement.blur(); document.querySelector("h1").scrollIntoView(); true`)
 	// A group of radio buttons is one stop.
-	want := eval[[]string](page, `[...document.querySelectorAll("a[href], button, textarea, input:not([type=radio]), input:checked, [tabindex='0']")]
+	want := eval[[]string](page, `[...document.querySelectorAll("a[href], button, summary, textarea, input:not([type=radio]), input:checked, [tabindex='0']")]
 			.filter((e) => e.checkVisibility() && !e.matches(":disabled")).map((e) => e.id || e.textContent || e.name)`)
 	var reached []string
 	for range len(want) + 1 { // once round, past the window itself

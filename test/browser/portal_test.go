@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 )
@@ -98,6 +99,32 @@ func (p *portal) create(name string, size int) string {
 	return ""
 }
 
+// createMany creates clusters of three workers at the portal, and waits until none of them is being created.
+func (p *portal) createMany(count int) {
+	p.t.Helper()
+	_, vpcs := p.call("GET", "/vpcs?name=default", nil)
+	_, versions := p.call("GET", "/kubernetes-versions", nil)
+	for i := 0; i < count; {
+		status, answer := p.call("POST", "/kubernetes-clusters", map[string]any{
+			"name": fmt.Sprintf("cluster-%03d", i), "description": "a test", "zoneId": "zone-1", "serviceOfferingId": "small", "size": 3, "controlNodes": 1,
+			"sshKeyPair": "key", "vpcId": id(vpcs["vpcs"]), "kubernetesVersionId": id(versions["versions"]),
+		})
+		switch status {
+		case http.StatusAccepted:
+			i++
+		case http.StatusTooManyRequests:
+			time.Sleep(50 * time.Millisecond)
+		default:
+			p.t.Fatalf("cluster %d: %d %v", i, status, answer)
+		}
+	}
+	for deadline := time.Now().Add(patience); strings.Contains(p.books("/clusters"), `"Creating"`); time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			p.t.Fatal("clusters are still being created")
+		}
+	}
+}
+
 // id returns the id of the first record of a list.
 func id(list any) any { return list.([]any)[0].(map[string]any)["id"] }
 
@@ -118,4 +145,17 @@ func (p *portal) books(path string) string {
 		p.t.Fatal(err)
 	}
 	return string(body)
+}
+
+// arm arms a fault.
+func (p *portal) arm(fault string) {
+	p.t.Helper()
+	response, err := http.Post(p.admin+"/faults", "application/json", strings.NewReader(fault)) //nolint:noctx // The emulator answers at once.
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		p.t.Fatalf("%s: %s", fault, response.Status)
+	}
 }

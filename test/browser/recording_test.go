@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,50 @@ func TestRecording(t *testing.T) {
 	page.wait("its end", `document.querySelector("#player button").textContent === "Play" && document.querySelector("#no-clusters").checkVisibility()`)
 	page.click("Play")
 	page.wait("that it begins again", `document.querySelector("#player button").textContent === "Pause" && document.querySelector("#position").value < document.querySelector("#position").max / 2`)
+}
+
+// TestTimeline checks that the timeline of the recording has what the demonstration does: each request and its job, the numbers of workers, drains
+// and replaced Machines. The page says what the portal was asked, and has nothing to click.
+func TestTimeline(t *testing.T) {
+	page := open(t, startPlayer(t))
+	page.jump("0.2")
+	page.click("Pause")
+	page.wait("the step", `/^[12] of 7: /.test(document.querySelector("#step-name").innerText) && document.querySelector("#steps").value < 3`)
+	early := eval[int](page, `document.querySelectorAll(".timeline .request").length`)
+	page.jump("0.5")
+	if eval[bool](page, `document.querySelector(".conditions") === null || document.querySelector(".actions button") !== null`) {
+		t.Error("a recording offers actions")
+	}
+	page.jump("0.88") // before it is deleted
+	for what, want := range map[string]string{
+		`.request").length`:                   "5",    // a create, three scales, an upgrade
+		`.job[data-state=succeeded]").length`: "5",    // of each of them
+		`.job").length`:                       "5",    // and no other
+		`.replaced").length >= 3`:             "true", // the roll-out of two Machines, the one that was deleted, perhaps one during the scale-down
+		`.drain").length >= 3`:                "true", // the scale-down of three workers
+		`.fault").length`:                     "0",
+	} {
+		if got := eval[string](page, `String(document.querySelectorAll(".timeline `+what+`)`); got != want {
+			t.Errorf("the timeline has %s = %s, want %s", strings.TrimPrefix(what, "."), got, want)
+		}
+	}
+	// A line of 3, then 5, then 2 workers. The axis has the largest number, so levels are parts of the plot's height.
+	levels := eval[[]int](page, `(() => {
+		const line = document.querySelector(".timeline .line.wanted"), top = 8, plot = 70;
+		const heights = [...line.getAttribute("d").matchAll(/[MV] (?:[\d.]+ (?=[\d.]+ H))?([\d.]+)/g)].map((match) => Number(match[1]));
+		return heights.map((y) => Math.round((plot - 2 - y) / (plot - top) * 5));
+	})()`)
+	if !slices.Equal(slices.Compact(levels), []int{3, 5, 2}) {
+		t.Errorf("the line of wanted replicas goes through %v, want 3, 5, 2", levels)
+	}
+	if early >= 5 {
+		t.Errorf("the timeline has %d requests near the beginning", early)
+	}
+	if tally := eval[string](page, `document.querySelector("#tally").innerText.replace(/\s+/g, " ")`); !regexp.MustCompile(`^1 create 3 scales 1 upgrade 0 deletes \d+ reads 0 refused requests 0 Pods lost$`).MatchString(tally) {
+		t.Errorf("the page says that the portal was asked %s", tally)
+	}
+	page.wait("the title of what was recorded", `document.querySelector("h1").textContent === "Sandbox of the portal provider" && document.title === "Recording of make demo"`)
+	page.wait("conditions", `document.querySelector(".conditions").innerText.includes("PortalControlPlane demo Available: True")`)
 }
 
 // TestRecordingForEveryone checks the player with the keyboard alone, its names and contrasts, and that it waits for a click if its viewer

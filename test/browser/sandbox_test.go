@@ -41,16 +41,18 @@ func startSandbox(t *testing.T) *sandbox {
 	return s
 }
 
-// run runs a shell command as the user would.
-func (s *sandbox) run(format string, arguments ...any) {
+// run runs a shell command as the user would, and returns its output.
+func (s *sandbox) run(format string, arguments ...any) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", fmt.Sprintf(format, arguments...))
 	cmd.Env, cmd.Dir = s.environment, filepath.Join("..", "..")
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		s.t.Fatalf("%s: %v\n%s", cmd.Args[4], err, out)
 	}
+	return string(out)
 }
 
 // lines counts the running Machines with a line from their box to the box of the node that they claim.
@@ -92,14 +94,16 @@ func TestSandbox(t *testing.T) {
 
 	s.run(`kubectl patch machinedeployment shop-workers --type merge --patch '{"spec": {"rollout": {"after": "%s"}}}'`, time.Now().UTC().Format(time.RFC3339))
 	page.await("a takeover", `document.querySelector(".machines [data-state=takeover] .what")?.textContent.includes("takes over node")`)
-	page.screenshot("sandbox-light.png", "light")
+	page.screenshot("takeover")
 	page.await("the end of a takeover", lines+` === 5 && document.querySelectorAll(".machines .box").length === 5`)
 
 	s.run("kubectl scale machinedeployment shop-workers --replicas 2")
 	page.await("a drain", `document.querySelector(".machines [data-state=draining], .machines [data-state=drained], .nodes [data-state=drained]")`)
-	page.screenshot("sandbox-dark.png", "dark")
+	page.await("its mark in the timeline", `document.querySelector(".timeline .drain")`)
+	page.screenshot("scale-down")
 	page.await("two Machines on their nodes", lines+` === 2 && document.querySelectorAll(".machines .box").length === 2 && document.querySelector(".facts").textContent.startsWith("Running")`)
 
+	page.act(s)
 	states := eval[[]string](page, `[...states]`)
 	for _, state := range []string{"waiting", "running", "takeover", "held"} {
 		if !slices.Contains(states, state) {
@@ -109,8 +113,40 @@ func TestSandbox(t *testing.T) {
 	if jobs := strings.Join(eval[[]string](page, `[...jobs]`), ", "); !strings.Contains(jobs, "create cluster") || !strings.Contains(jobs, "scale cluster") {
 		t.Errorf("jobs whose progress the page showed: %s", jobs)
 	}
+	if title := eval[string](page, `document.title + ", " + document.querySelector("h1").textContent`); title != "Sandbox of the portal provider, Sandbox of the portal provider" {
+		t.Errorf("the page of a sandbox has the titles %s", title)
+	}
 	if problems := eval[[]string](page, audit); len(problems) > 0 {
 		t.Errorf("with Machines:\n%s", strings.Join(problems, "\n"))
+	}
+}
+
+// act clicks each action, and asks the API server whether it did what its line says.
+func (p *tab) act(s *sandbox) {
+	p.t.Helper()
+	line := func(label string) string {
+		return eval[string](p, fmt.Sprintf(`[...document.querySelectorAll(".actions li")].find((item) => item.querySelector("button").textContent === %q)?.querySelector("code").textContent ?? ""`, label))
+	}
+	for _, action := range []struct{ label, says, ask, answer string }{
+		{"+1 worker", "kubectl scale machinedeployment shop-workers --replicas 3", "kubectl get machinedeployment shop-workers -o jsonpath={.spec.replicas}", "3"},
+		{"−1 worker", "kubectl scale machinedeployment shop-workers --replicas 2", "kubectl get machinedeployment shop-workers -o jsonpath={.spec.replicas}", "2"},
+		{"Roll out", "date -u", "kubectl get machinedeployment shop-workers -o jsonpath={.spec.rollout.after}", time.Now().UTC().Format("2006-01-02T15:")},
+		{"Upgrade to v1.35.6", `kubectl patch portalcontrolplane shop --type merge --patch '{"spec":{"version":"v1.35.6"}}'`, "kubectl get portalcontrolplane shop -o jsonpath={.spec.version}", "v1.35.6"},
+		{"Roll out", `{"template":{"spec":{"version":"v1.35.6"}}}`, "kubectl get machinedeployment shop-workers -o jsonpath={.spec.template.spec.version}", "v1.35.6"},
+	} {
+		p.await("the line of "+action.label, fmt.Sprintf(`[...document.querySelectorAll(".actions li")].some((item) => item.innerText.includes(%q) && item.innerText.includes(%q))`, action.label, action.says))
+		command := line(action.label)
+		p.click(action.label)
+		p.await("that it is done", fmt.Sprintf(`document.querySelector("#acted").textContent === %q`, "Done: "+command))
+		if got := s.run("%s", action.ask); !strings.HasPrefix(got, action.answer) {
+			p.t.Errorf("after %q, %s says %q, want %q", command, action.ask, got, action.answer)
+		}
+	}
+	machine := strings.Fields(line("Delete a Machine"))[3]
+	p.click("Delete a Machine")
+	p.await("that the Machine is deleted", fmt.Sprintf(`document.querySelector("#acted").textContent === "Done: kubectl delete machine %s --wait=false"`, machine))
+	if got := s.run("kubectl get machine %s --ignore-not-found -o jsonpath='being deleted: {.metadata.deletionTimestamp}'", machine); strings.HasSuffix(got, "deleted: ") {
+		p.t.Errorf("Machine %s is not being deleted", machine)
 	}
 }
 
@@ -127,19 +163,26 @@ func (p *tab) await(what, expression string) {
 	p.t.Logf("%5.1f s  %s", time.Since(begin).Seconds(), what)
 }
 
-// screenshot saves a picture of the window if SCREENSHOTS names a directory.
-func (p *tab) screenshot(name, scheme string) {
+// screenshot saves a picture of the clusters for each color scheme if SCREENSHOTS names a directory. It ends where the clusters end.
+func (p *tab) screenshot(name string) {
 	p.t.Helper()
 	directory := os.Getenv("SCREENSHOTS")
 	if directory == "" {
 		return
 	}
-	p.prefer("prefers-color-scheme: "+scheme, "prefers-reduced-motion: reduce")
-	picture, err := chromedp.Run(p, chromedp.CaptureScreenshot())
-	if err != nil {
-		p.t.Fatal(err)
+	const width = 940 // one column
+	p.do(chromedp.EmulateViewport(width, 800, chromedp.EmulateScale(2)))
+	height := eval[int64](p, `Math.ceil(document.querySelector("#clusters").getBoundingClientRect().bottom + window.scrollY) + 8`)
+	p.do(chromedp.EmulateViewport(width, height, chromedp.EmulateScale(2)))
+	for _, scheme := range []string{"light", "dark"} {
+		p.prefer("prefers-color-scheme: "+scheme, "prefers-reduced-motion: reduce")
+		picture, err := chromedp.Run(p, chromedp.CaptureScreenshot())
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(directory, name+"-"+scheme+".png"), picture, 0o644); err != nil { //nolint:gosec // A picture for the docs.
+			p.t.Fatal(err)
+		}
 	}
-	if err := os.WriteFile(filepath.Join(directory, name), picture, 0o644); err != nil { //nolint:gosec // A picture for the docs.
-		p.t.Fatal(err)
-	}
+	p.do(chromedp.EmulateViewport(1280, 730))
 }

@@ -26,7 +26,7 @@ func (s *Sandbox) installCore(ctx context.Context) error {
 	return s.progress.step("Cluster API: CRDs and webhooks", func() error {
 		manifests, err := os.ReadFile(s.Binary("capi-core/core-components.yaml"))
 		if err != nil {
-			return fmt.Errorf("run make core: %w", err)
+			return fmt.Errorf("run make kube: %w", err)
 		}
 		objects, err := parse(manifests)
 		if err != nil {

@@ -32,7 +32,9 @@ func (s *Sandbox) startPage(ctx context.Context) error {
 	}
 	reader := &pictureReader{Sandbox: s, workloads: map[string]client.Reader{}}
 	var err error
-	s.page, err = page.Listen(ctx, s.options.PageAddress, page.Options{Portal: s.Portal, Kubernetes: reader.read})
+	s.page, err = page.Listen(ctx, s.options.PageAddress, page.Options{
+		Portal: s.Portal, Title: "Sandbox of the portal provider", Kubernetes: reader.read, Act: s.act, Step: s.step.Load,
+	})
 	if err == nil {
 		s.PageURL = s.page.URL
 	}
@@ -46,7 +48,7 @@ type pictureReader struct {
 	workloads map[string]client.Reader // by the portal's id of the cluster
 }
 
-// read lists Machines, their PortalMachines, and the workers that are being drained.
+// read lists the Clusters with their objects, Machines and Nodes.
 func (r *pictureReader) read(ctx context.Context) (page.Kubernetes, error) {
 	if r.options.WithoutCore {
 		return page.Kubernetes{}, nil
@@ -57,10 +59,12 @@ func (r *pictureReader) read(ctx context.Context) (page.Kubernetes, error) {
 			return page.Kubernetes{}, err
 		}
 	}
+	clusters, err := r.clusters(ctx, controlPlanes.Items, machines.Items)
 	return page.Kubernetes{
+		Clusters: clusters,
 		Machines: pictured(machines.Items, portalMachines.Items, controlPlanes.Items),
-		Nodes:    r.drains(ctx),
-	}, nil
+		Nodes:    r.nodes(ctx),
+	}, err
 }
 
 // pictured returns the Machines in the picture's format, sorted by name. A Machine and its PortalMachine have the same name.
@@ -127,8 +131,8 @@ func machineState(m *clusterv1.Machine, claim *infrav1.PortalMachine) page.Machi
 	return page.MachineRunning
 }
 
-// drains returns the cordoned and drained Nodes of the workload clusters. It ignores a cluster whose API server does not answer.
-func (r *pictureReader) drains(ctx context.Context) (out []page.Node) {
+// nodes returns the Nodes of the workload clusters. It ignores a cluster whose API server does not answer.
+func (r *pictureReader) nodes(ctx context.Context) (out []page.Node) {
 	for _, c := range r.Portal.Clusters() {
 		reader := r.workload(ctx, c)
 		if reader == nil {
@@ -139,9 +143,10 @@ func (r *pictureReader) drains(ctx context.Context) (out []page.Node) {
 			continue
 		}
 		for _, n := range nodes.Items {
-			if state := nodeState(&n); state != "" {
-				out = append(out, page.Node{ClusterID: c.ID, Name: n.Name, State: state})
-			}
+			ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+				return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+			})
+			out = append(out, page.Node{ClusterID: c.ID, Name: n.Name, State: nodeState(&n), Ready: ready})
 		}
 	}
 	return out

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -30,8 +31,7 @@ const loopback = "127.0.0.1"
 
 // Options configures a sandbox. The zero value runs all parts.
 type Options struct {
-	// Root is the checkout, with the manifests in config/ and the binaries in bin/. If it is empty, the sandbox searches the working
-	// directory and its parents.
+	// Root is the checkout or the bundle, with the manifests in config/ and the binaries in bin/. If it is empty, the sandbox calls FindRoot.
 	Root string
 	// Dir receives kubeconfigs, certificates and logs. It must be empty or not exist. If Dir is not set, the sandbox uses a temporary
 	// directory, which Close removes.
@@ -87,6 +87,7 @@ type Sandbox struct {
 
 	options   Options
 	page      *page.Server
+	step      atomic.Pointer[page.Step]
 	scratch   string
 	etcd      *kubeserver.Etcd
 	plane     *kubeserver.Plane
@@ -173,6 +174,9 @@ func (s *Sandbox) Wait(ctx context.Context) error {
 	}
 }
 
+// ShowStep shows the present step of a demonstration on the page.
+func (s *Sandbox) ShowStep(step page.Step) { s.step.Store(&step) }
+
 // Keep makes Close leave the files in Dir, so that a person can find out what went wrong.
 func (s *Sandbox) Keep() { s.scratch = "" }
 
@@ -202,7 +206,7 @@ func (s *Sandbox) WorkloadAuditLog(clusterID string) string { return s.workloads
 // Binary returns the path of a binary that make has built, such as clusterctl.
 func (s *Sandbox) Binary(name string) string { return filepath.Join(s.options.Root, "bin", name) }
 
-// File returns the path of a file of the checkout.
+// File returns the path of a file of the checkout or the bundle.
 func (s *Sandbox) File(elements ...string) string {
 	return filepath.Join(append([]string{s.options.Root}, elements...)...)
 }
@@ -231,22 +235,37 @@ func (s *Sandbox) findPlaces() error {
 	return nil
 }
 
-// FindRoot returns the checkout around the working directory. A checkout has config/ and go.mod.
+// FindRoot returns the folder with config/, templates/ and bin/: the one in whose bin/ this program is, in a checkout or a bundle (make
+// bundle), else the checkout around the working directory, in which go run and go test work.
 func FindRoot() (string, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if program, err = filepath.EvalSymlinks(program); err != nil {
+		return "", err
+	}
+	if root := filepath.Dir(filepath.Dir(program)); isRoot(root) {
+		return root, nil
+	}
 	start, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for dir := start; ; dir = filepath.Dir(dir) {
-		_, noModule := os.Stat(filepath.Join(dir, "go.mod"))
-		_, noConfig := os.Stat(filepath.Join(dir, "config", "crd"))
-		if noModule == nil && noConfig == nil {
+		if isRoot(dir) {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("%s is not inside a checkout of the portal provider", start)
+			return "", fmt.Errorf("neither %s nor %s is inside a checkout or a bundle of the portal provider", program, start)
 		}
 	}
+}
+
+func isRoot(dir string) bool {
+	_, noConfig := os.Stat(filepath.Join(dir, "config", "crd"))
+	_, noTemplates := os.Stat(filepath.Join(dir, "templates", "cluster-template.yaml"))
+	return noConfig == nil && noTemplates == nil
 }
 
 func newScheme() (*runtime.Scheme, error) {

@@ -95,7 +95,9 @@ func (d *demo) life(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() { cancel(d.Wait(ctx)) }() // The steps cannot succeed without the managers.
-	for _, step := range d.steps() {
+	steps := d.steps()
+	for i, step := range steps {
+		d.ShowStep(page.Step{Number: i + 1, Of: len(steps), Name: step.name})
 		if err := d.run(ctx, step); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}

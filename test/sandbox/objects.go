@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/page"
+)
+
+// troubleshooting explains each reason of the provider. A browser scrolls to the reason.
+const troubleshooting = "https://github.com/capportal/cluster-api-provider-portal/blob/main/docs/troubleshooting.md#reasons:~:text="
+
+// passing are the reasons of conditions that only wait until an operation or another step ends.
+var passing = []string{
+	infrav1.CreatingReason, infrav1.ScalingUpReason, infrav1.ScalingDownReason, infrav1.DrainingReason, infrav1.UpgradingReason,
+	infrav1.DeletingReason, infrav1.ReleasedReason, infrav1.WaitingForOperationReason, infrav1.WaitingForDependencyReason,
+	infrav1.WaitingForObjectReason, infrav1.WaitingForNodesReason, infrav1.NodesUnclaimedReason,
+	infrav1.PortalBusyReason, conditions.NotYetReportedReason,
+}
+
+// objects are those of one Cluster.
+type objects struct {
+	cluster        *clusterv1.Cluster
+	portalCluster  *infrav1.PortalCluster
+	controlPlane   *infrav1.PortalControlPlane
+	deployments    []clusterv1.MachineDeployment // by name
+	pools          []clusterv1.MachinePool
+	runningMachine string // the first by name, if any
+}
+
+// clusters returns the Clusters in the picture's format, sorted by namespace and name.
+func (r *pictureReader) clusters(ctx context.Context, controlPlanes []infrav1.PortalControlPlane, machines []clusterv1.Machine) ([]page.Cluster, error) {
+	clusters, portalClusters := &clusterv1.ClusterList{}, &infrav1.PortalClusterList{}
+	deployments, pools := &clusterv1.MachineDeploymentList{}, &clusterv1.MachinePoolList{}
+	for _, list := range []client.ObjectList{clusters, portalClusters, deployments, pools} {
+		if err := r.Client.List(ctx, list); err != nil {
+			return nil, err
+		}
+	}
+	all := map[client.ObjectKey]*objects{}
+	for i := range clusters.Items {
+		all[client.ObjectKeyFromObject(&clusters.Items[i])] = &objects{cluster: &clusters.Items[i]}
+	}
+	of := func(namespace, cluster string) *objects { // objects without a Cluster are not shown
+		return cmp.Or(all[client.ObjectKey{Namespace: namespace, Name: cluster}], &objects{})
+	}
+	for i, p := range portalClusters.Items {
+		of(p.Namespace, p.Labels[clusterv1.ClusterNameLabel]).portalCluster = &portalClusters.Items[i]
+	}
+	for i, p := range controlPlanes {
+		of(p.Namespace, p.Labels[clusterv1.ClusterNameLabel]).controlPlane = &controlPlanes[i]
+	}
+	for _, d := range deployments.Items {
+		o := of(d.Namespace, d.Spec.ClusterName)
+		o.deployments = append(o.deployments, d)
+	}
+	for _, p := range pools.Items {
+		o := of(p.Namespace, p.Spec.ClusterName)
+		o.pools = append(o.pools, p)
+	}
+	for _, m := range machines {
+		o := of(m.Namespace, m.Spec.ClusterName)
+		if m.DeletionTimestamp.IsZero() && m.Status.NodeRef.IsDefined() && (o.runningMachine == "" || m.Name < o.runningMachine) {
+			o.runningMachine = m.Name
+		}
+	}
+	out := make([]page.Cluster, 0, len(all))
+	for i := range clusters.Items { // sorted by namespace and name
+		out = append(out, all[client.ObjectKeyFromObject(&clusters.Items[i])].shown(r.offered()))
+	}
+	return out, nil
+}
+
+// shown returns what the picture shows of the objects. versions are those that the portal offers, oldest first.
+func (o *objects) shown(versions []string) page.Cluster {
+	out := page.Cluster{Name: o.cluster.Name, Conditions: []page.Condition{}, Actions: []page.Action{}}
+	out.Conditions = append(out.Conditions, conditionsOf("Cluster", o.cluster, clusterv1.AvailableCondition)...)
+	if o.portalCluster != nil {
+		out.Conditions = append(out.Conditions, conditionsOf("PortalCluster", o.portalCluster, infrav1.ReadyCondition)...)
+	}
+	if o.controlPlane != nil {
+		out.ClusterID = o.controlPlane.Spec.ClusterID
+		out.Conditions = append(out.Conditions, conditionsOf("PortalControlPlane", o.controlPlane, infrav1.AvailableCondition, infrav1.ReadyCondition)...)
+	}
+	for i := range o.deployments {
+		d := &o.deployments[i]
+		out.Conditions = append(out.Conditions, conditionsOf("MachineDeployment", d, clusterv1.AvailableCondition)...)
+		out.Wanted += int(valueOf(d.Spec.Replicas))
+	}
+	for _, p := range o.pools {
+		out.Wanted += int(valueOf(p.Spec.Replicas))
+	}
+	// The topology controller would undo a change of a MachineDeployment or control plane that it owns.
+	if o.cluster.DeletionTimestamp.IsZero() && o.controlPlane != nil && !o.cluster.Spec.Topology.IsDefined() {
+		out.Actions = append(out.Actions, o.actions(versions)...)
+	}
+	return out
+}
+
+func valueOf(replicas *int32) int32 {
+	if replicas == nil {
+		return 0
+	}
+	return *replicas
+}
+
+// conditionsOf returns the conditions of an object that have one of the types, in the order of the types.
+func conditionsOf(kind string, object interface {
+	client.Object
+	conditions.Getter
+}, types ...string,
+) (out []page.Condition) {
+	for _, name := range types {
+		c := meta.FindStatusCondition(object.GetConditions(), name)
+		if c == nil {
+			continue
+		}
+		shown := page.Condition{
+			Object: kind + " " + object.GetName(), Type: c.Type, Status: string(c.Status), Reason: c.Reason,
+			Message: strings.Join(strings.Fields(c.Message), " "),
+		}
+		if c.Status != metav1.ConditionTrue && strings.HasPrefix(kind, "Portal") { // the reasons of core are not the provider's
+			shown.Problem, shown.Link = !slices.Contains(passing, c.Reason), troubleshooting+c.Reason
+		}
+		out = append(out, shown)
+	}
+	return out
+}
+
+// actions returns what a user can do to the Cluster. A command is complete, so that it can be pasted into a shell.
+func (o *objects) actions(versions []string) (out []page.Action) {
+	namespace := ""
+	if o.cluster.Namespace != metav1.NamespaceDefault {
+		namespace = " --namespace " + o.cluster.Namespace
+	}
+	add := func(label, format string, arguments ...any) {
+		out = append(out, page.Action{Label: label, Command: "kubectl " + fmt.Sprintf(format, arguments...) + namespace})
+	}
+	version := o.controlPlane.Spec.Version
+	if len(o.deployments) > 0 {
+		name, replicas := o.deployments[0].Name, valueOf(o.deployments[0].Spec.Replicas)
+		add("+1 worker", "scale machinedeployment %s --replicas %d", name, replicas+1)
+		if replicas > 0 {
+			add("−1 worker", "scale machinedeployment %s --replicas %d", name, replicas-1)
+		}
+	}
+	if i := slices.Index(versions, version); i >= 0 && i+1 < len(versions) {
+		add("Upgrade to "+versions[i+1], `patch portalcontrolplane %s --type merge --patch '{"spec":{"version":"%s"}}'`, o.controlPlane.Name, versions[i+1])
+	}
+	if o.runningMachine != "" {
+		add("Delete a Machine", "delete machine %s --wait=false", o.runningMachine)
+	}
+	if len(o.deployments) > 0 {
+		name, change := o.deployments[0].Name, `{"rollout":{"after":"'$(date -u +%FT%TZ)'"}}`
+		if have := o.deployments[0].Spec.Template.Spec.Version; have != version && slices.Contains(versions, version) {
+			change = fmt.Sprintf(`{"template":{"spec":{"version":"%s"}}}`, version)
+		}
+		add("Roll out", `patch machinedeployment %s --type merge --patch '{"spec":%s}'`, name, change)
+	}
+	return out
+}
+
+// act runs the command of an action as a user of the sandbox would, and returns its output.
+func (s *Sandbox) act(ctx context.Context, command string) (string, error) {
+	shell := exec.CommandContext(ctx, "sh", "-c", command)
+	shell.Env = append(os.Environ(), s.Environment()...)
+	shell.Env = append(shell.Env, "PATH="+filepath.Dir(s.Kubectl())+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	output, err := shell.CombinedOutput()
+	text := strings.TrimSpace(string(output))
+	if err != nil {
+		return "", fmt.Errorf("%s: %s", err, cmp.Or(text, "no output"))
+	}
+	return text, nil
+}
