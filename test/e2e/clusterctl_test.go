@@ -79,7 +79,7 @@ func newClusterctl(ctx context.Context, root, dir string, p provider) (clusterct
 		provider: providerName + ":" + p.version,
 	}
 	if _, err := os.Stat(c.path); err != nil {
-		return c, fmt.Errorf("run make core: %w", err)
+		return c, fmt.Errorf("run make kube: %w", err)
 	}
 	url, err := p.repository(dir)
 	if err != nil {

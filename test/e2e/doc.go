@@ -4,7 +4,7 @@
 // local repository on a kind management cluster. The emulated portal runs as a Pod.
 //
 //	make test-e2e
-//	go test -tags e2e ./test/e2e -v -timeout 60m -run 'TestSpecs/together/^scale$'
+//	go test -tags e2e,fieldsv1string ./test/e2e -v -timeout 60m -run 'TestSpecs/together/^scale$'
 //
 // # What runs where
 //

@@ -34,7 +34,6 @@ import (
 	"sigs.k8s.io/kind/pkg/log"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/test/inotify"
 )
 
 // kindNetwork is the docker network that kind creates for its first cluster and does not remove.
@@ -59,9 +58,6 @@ var madeNetwork bool
 func create(ctx context.Context, name string) (*management, error) {
 	if err := kind().Delete(name, ""); err != nil { // left by an interrupted run
 		return nil, err
-	}
-	if err := inotify.Check(); err != nil {
-		return nil, fmt.Errorf("kind cluster %s: %w", name, err)
 	}
 	if osexec.CommandContext(ctx, "docker", "network", "inspect", kindNetwork).Run() != nil {
 		madeNetwork = true
@@ -92,7 +88,8 @@ func printed(err error) string {
 	if failed == nil {
 		return ""
 	}
-	return fmt.Sprintf("\n%s\nIf the node did not start, inotify instances may have run out. %s", failed.Output, inotify.Advice)
+	const advice = "If the node did not start, inotify instances may have run out: sudo sysctl fs.inotify.max_user_instances=512"
+	return fmt.Sprintf("\n%s\n%s", failed.Output, advice)
 }
 
 // connect creates the clients for a management cluster.

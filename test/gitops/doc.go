@@ -6,6 +6,6 @@
 //
 // Each test has a namespace and a portal account of its own, and records every version of every object with watches. A test fails if an apply
 // is refused or conflicts, if a field changes back and forth, if a field is lost, if a controller writes an object while nothing happens, or
-// if a field has another owner than docs/gitops.md says. The tests also evaluate the health checks of that page (package health): a check
-// must not report Current before the last commit has arrived. The page describes the only exception, a rollout that core reports late.
+// if a field has another owner than docs/gitops.md says. The tests also judge the objects as that page describes (package health): they
+// must not be current before the last commit has arrived. The page describes the only exception, a rollout that core reports late.
 package gitops

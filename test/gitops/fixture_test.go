@@ -36,7 +36,7 @@ type fixture struct {
 	committed int // number of rounds before the last commit
 	stopSync  func()
 	seen      record
-	checks    map[string]map[string]health.Check // by tool and kind
+	reasons   []string // for which a person has to act
 }
 
 // newFixture renders manifests from the templates. It does not apply them.
@@ -45,11 +45,9 @@ func newFixture(t *testing.T, a applier, templates ...string) *fixture {
 	f := &fixture{Fixture: suite.NewFixture(t, box, suite.User("gitops", accounts.Next(t))), git: &repository{applier: a}}
 	f.SetDefaultEventuallyTimeout(patience)
 	f.SetDefaultEventuallyPollingInterval(250 * time.Millisecond)
-	flux, err := page.Flux()
+	var err error
+	f.reasons, err = page.Reasons("### Flux")
 	f.Expect(err).NotTo(HaveOccurred())
-	argo, err := page.ArgoCD()
-	f.Expect(err).NotTo(HaveOccurred())
-	f.checks = map[string]map[string]health.Check{"Flux": flux, "Argo CD": argo}
 	f.Create(f.IdentitySecret(box.Identity.Name))
 	for _, template := range templates {
 		objects, err := box.GenerateCluster(f.Context(), client.ObjectKey{Namespace: f.Namespace, Name: name}, "--from", box.File("templates", template),
@@ -84,14 +82,8 @@ func (f *fixture) unhealthy() []string {
 			all = append(all, kind.Kind+": none")
 		}
 		for i := range objects {
-			for who, checks := range f.checks {
-				state, err := checks[kind.Kind](&objects[i])
-				if err != nil && objects[i].Object["status"] != nil {
-					f.Errorf("%s evaluates %s: %v", who, id(&objects[i]), err)
-				}
-				if state != health.Current {
-					all = append(all, fmt.Sprintf("%s %s: %s", who, id(&objects[i]), state))
-				}
+			if state := health.Check(&objects[i], f.reasons); state != health.Current {
+				all = append(all, fmt.Sprintf("%s: %s", id(&objects[i]), state))
 			}
 		}
 	}

@@ -3,6 +3,7 @@
 package gitops
 
 import (
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -123,8 +124,8 @@ func (f *fixture) prune() {
 		for _, kind := range recorded {
 			for _, o := range f.list(kind) {
 				left = append(left, id(&o))
-				if check := f.checks["Flux"][kind.Kind]; check != nil && o.GetDeletionTimestamp() != nil {
-					f.Expect(check(&o)).To(Equal(health.InProgress), "while it is being deleted")
+				if slices.Contains(kinds, kind) && o.GetDeletionTimestamp() != nil {
+					f.Expect(health.Check(&o, f.reasons)).To(Equal(health.InProgress), "while it is being deleted")
 				}
 			}
 		}

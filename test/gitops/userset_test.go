@@ -44,7 +44,7 @@ func TestUserFieldsStay(t *testing.T) {
 			})
 			f.watch()
 			f.sync()
-			f.fails("Flux", "Argo CD")
+			f.fails()
 			f.commit(func(m *manifests) { m.set("PortalControlPlane", older, "spec", "version") })
 			f.arrived(older, 1)
 			f.commit(func(m *manifests) { m.set("MachineDeployment", int64(2), "spec", "replicas") })
@@ -79,17 +79,14 @@ func (f *fixture) fieldsStayed() {
 }
 
 // fails waits until the health checks report Failed, which means that the user has to act.
-func (f *fixture) fails(who ...string) {
+func (f *fixture) fails() {
 	f.Helper()
-	for _, who := range who {
-		f.Eventually(func() health.State {
-			for _, o := range f.list(infrav1.GroupVersion.WithKind("PortalControlPlane")) {
-				state, _ := f.checks[who]["PortalControlPlane"](&o) // an object without status is an error for Flux
-				return state
-			}
-			return health.Unknown
-		}).Should(Equal(health.Failed), who)
-	}
+	f.Eventually(func() (states []health.State) {
+		for _, o := range f.list(infrav1.GroupVersion.WithKind("PortalControlPlane")) {
+			states = append(states, health.Check(&o, f.reasons))
+		}
+		return states
+	}).Should(ConsistOf(health.Failed))
 }
 
 // hold removes the Cluster by force and deletes its PortalControlPlane, so that the provider holds the deletion. It waits until the health check
@@ -102,7 +99,7 @@ func (f *fixture) hold() {
 	f.Expect(live.Delete(f.Context(), cluster)).To(Succeed())
 	f.patch(cluster, `{"metadata":{"finalizers":null}}`)
 	f.Expect(live.Delete(f.Context(), f.controlPlane())).To(Succeed())
-	f.fails("Flux")
+	f.fails()
 	cp := f.controlPlane()
 	id, _, _ := unstructured.NestedString(cp.Object, "spec", "clusterID")
 	f.patch(cp, `{"metadata":{"annotations":{"`+infrav1.DecisionAnnotation+`":"`+infrav1.DecisionDelete.About(id)+`"}}}`)

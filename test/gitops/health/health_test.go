@@ -4,6 +4,7 @@ package health
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -47,95 +48,75 @@ func object(kind string, deleting bool, lines ...string) *unstructured.Unstructu
 	return &unstructured.Unstructured{Object: o}
 }
 
-// TestChecks evaluates the checks of the page for objects of every phase.
-func TestChecks(t *testing.T) {
-	page := readPage(t)
-	flux, err := page.Flux()
-	if err != nil {
-		t.Fatal(err)
-	}
-	argo, err := page.ArgoCD()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const controlPlane, cluster, deployment = "PortalControlPlane", "Cluster", "MachineDeployment"
+// TestCheck judges objects of every phase.
+func TestCheck(t *testing.T) {
+	const controlPlane, cluster = "PortalControlPlane", "Cluster"
 	quiet := []string{"RollingOut False NotRollingOut 2", "ScalingUp False NotScalingUp 2", "ScalingDown False NotScalingDown 2"}
 	with := func(lines ...string) []string { return append(lines, quiet...) }
 	for title, test := range map[string]struct {
 		kind       string
 		deleting   bool
 		conditions []string
-		flux, argo State
+		want       State
 	}{
-		"not seen yet":       {controlPlane, false, nil, Unknown, InProgress},
-		"creating":           {controlPlane, false, []string{"Available False Creating 2", "VersionUpToDate Unknown WaitingForDependency 2", "WorkersReady Unknown WaitingForDependency 2"}, InProgress, InProgress},
-		"ready":              {controlPlane, false, []string{"Available True Ready 2", "VersionUpToDate True Ready 2", "WorkersReady True Ready 2"}, Current, Current},
-		"changed since":      {controlPlane, false, []string{"Available True Ready 1", "VersionUpToDate True Ready 1", "WorkersReady True Ready 1"}, InProgress, InProgress},
-		"version not judged": {controlPlane, false, []string{"Available True Ready 2", "VersionUpToDate True Ready 1", "WorkersReady True Ready 2"}, InProgress, InProgress},
-		"scaling":            {controlPlane, false, []string{"Available True Ready 2", "VersionUpToDate True Ready 2", "WorkersReady False ScalingUp 2"}, InProgress, InProgress},
-		"upgrading":          {controlPlane, false, []string{"Available True Ready 2", "VersionUpToDate False Upgrading 2", "WorkersReady Unknown WaitingForOperation 2"}, InProgress, InProgress},
-		"failed":             {controlPlane, false, []string{"Available False Refused 2", "VersionUpToDate Unknown WaitingForDependency 2", "WorkersReady Unknown WaitingForDependency 2"}, Failed, Failed},
-		"failed later":       {controlPlane, false, []string{"Available True Ready 2", "VersionUpToDate False Upgrading 2", "WorkersReady False TemplateNotHonored 2"}, Failed, Failed},
-		"failed, corrected":  {controlPlane, false, []string{"Available False VersionNotOffered 1", "VersionUpToDate Unknown WaitingForDependency 1", "WorkersReady Unknown WaitingForDependency 1"}, InProgress, InProgress},
-		"deleting":           {controlPlane, true, []string{"Available False Deleting 2", "Deleting True Deleting 2", "VersionUpToDate True Ready 1", "WorkersReady True Ready 1"}, InProgress, InProgress},
-		"held":               {controlPlane, true, []string{"Available False Deleting 2", "Deleting True DeletionNotConfirmed 2", "VersionUpToDate True Ready 1", "WorkersReady True Ready 1"}, Failed, InProgress},
-
-		"Cluster, creating":                 {cluster, false, with("Available False NotAvailable 2"), InProgress, InProgress},
-		"Cluster, ready":                    {cluster, false, with("Available True Available 2"), Current, Current},
-		"Cluster, changed since":            {cluster, false, with("Available True Available 1"), InProgress, InProgress},
-		"Cluster, scaling":                  {cluster, false, append([]string{"Available True Available 2", "ScalingUp True ScalingUp 2"}, quiet[0], quiet[2]), InProgress, InProgress},
-		"Cluster, upgrading":                {cluster, false, append([]string{"Available True Available 2", "RollingOut True RollingOut 2"}, quiet[1:]...), InProgress, InProgress},
-		"Cluster, deleting":                 {cluster, true, with("Available False Deleting 2"), InProgress, InProgress},
-		"Cluster, topology is reconciled":   {cluster, false, with("Available True Available 2", "TopologyReconciled True ReconcileSucceeded 2"), Current, Current},
-		"Cluster, topology waits":           {cluster, false, with("Available True Available 2", "TopologyReconciled False ControlPlaneUpgradePending 2"), InProgress, InProgress},
-		"MachineDeployment, ready":          {deployment, false, with("Available True Available 2"), Current, Current},
-		"MachineDeployment, rolling out":    {deployment, false, append([]string{"Available True Available 2", "RollingOut True RollingOut 2"}, quiet[1:]...), InProgress, InProgress},
-		"MachineDeployment, scaled since":   {deployment, false, []string{"Available True Available 1", "RollingOut False NotRollingOut 1", "ScalingUp False NotScalingUp 1", "ScalingDown False NotScalingDown 1"}, InProgress, InProgress},
-		"MachineDeployment, nothing is set": {deployment, false, nil, Unknown, InProgress},
+		"not seen yet":             {controlPlane, false, nil, InProgress},
+		"ready":                    {controlPlane, false, []string{"Available True Ready 2", "VersionUpToDate True Ready 2", "WorkersReady True Ready 2"}, Current},
+		"changed since":            {controlPlane, false, []string{"Available True Ready 2", "VersionUpToDate True Ready 1", "WorkersReady True Ready 2"}, InProgress},
+		"scaling":                  {controlPlane, false, []string{"Available True Ready 2", "VersionUpToDate True Ready 2", "WorkersReady False ScalingUp 2"}, InProgress},
+		"failed":                   {controlPlane, false, []string{"Available False Refused 2"}, Failed},
+		"failed before":            {controlPlane, false, []string{"Available False Refused 1"}, InProgress},
+		"held":                     {controlPlane, true, []string{"Available True Ready 2", "Deleting True DeletionNotConfirmed 2"}, Failed},
+		"Cluster, ready":           {cluster, false, with("Available True Available 2"), Current},
+		"Cluster, scaling":         {cluster, false, append([]string{"Available True Available 2", "ScalingUp True ScalingUp 2"}, quiet[0], quiet[2]), InProgress},
+		"Cluster, topology":        {cluster, false, with("Available True Available 2", "TopologyReconciled False ControlPlaneUpgradePending 2"), InProgress},
+		"Cluster, topology before": {cluster, false, with("Available True Available 2", "TopologyReconciled True ReconcileSucceeded 1"), InProgress},
+		"Cluster, leaving":         {cluster, true, with("Available True Available 2"), InProgress},
 	} {
 		t.Run(title, func(t *testing.T) {
-			o := object(test.kind, test.deleting, test.conditions...)
-			if got, err := flux[test.kind](o); got != test.flux || (err != nil) != (got == Unknown) {
-				t.Errorf("Flux: %s, want %s (%v)", got, test.flux, err)
-			}
-			if got, err := argo[test.kind](o); got != test.argo || err != nil {
-				t.Errorf("Argo CD: %s, want %s (%v)", got, test.argo, err)
+			if got := Check(object(test.kind, test.deleting, test.conditions...), []string{"Refused", "DeletionNotConfirmed"}); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
 			}
 		})
 	}
 }
 
-// TestReasons checks that Flux and Argo CD fail for the same reasons, and that the API has all of them.
-func TestReasons(t *testing.T) {
+// TestNames checks that Flux and Argo CD fail for the same reasons, and that the API or core has every name in the snippets.
+func TestNames(t *testing.T) {
 	page := readPage(t)
-	source, err := os.ReadFile(filepath.Join(root, "api", "v1beta1", "conditions.go"))
+	var source strings.Builder
+	for _, pattern := range []string{filepath.Join(root, "api", "v1beta1", "*.go"), filepath.Join(coreTypes(t), "*.go")} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatal(pattern, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source.Write(text)
+		}
+	}
+	flux, err := page.Reasons("### Flux")
+	if err != nil || len(flux) == 0 {
+		t.Fatal(flux, err)
+	}
+	if argo, err := page.Reasons("### Argo CD"); err != nil || !slices.Equal(flux, argo) {
+		t.Errorf("Flux fails for %v, Argo CD for %v, %v", flux, argo, err)
+	}
+	for _, name := range slices.Concat(flux, Conditions) {
+		if !regexp.MustCompile(`(?:Reason|Condition)\s+= "` + name + `"`).MatchString(source.String()) {
+			t.Errorf("neither the API nor core has %s", name)
+		}
+	}
+}
+
+// coreTypes returns the folder of core's types.
+func coreTypes(t *testing.T) string {
+	t.Helper()
+	folder, err := exec.Command("go", "list", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api/api/core/v1beta2").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := func(heading, pattern, quote string) (reasons []string) {
-		t.Helper()
-		blocks, err := page.blocks(heading, "yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := regexp.MustCompile(pattern).FindStringSubmatch(blocks[0])
-		if found == nil {
-			t.Fatalf("no list of reasons under %s", heading)
-		}
-		for _, item := range regexp.MustCompile(quote+`(\w+)`+quote).FindAllStringSubmatch(found[1], -1) {
-			reasons = append(reasons, item[1])
-		}
-		slices.Sort(reasons)
-		return reasons
-	}
-	flux := list("### Flux", `(?s)c\.reason in \[(.*?)\]`, "'")
-	argo := list("### Argo CD", `(?s)reason in ipairs\(\{(.*?)\}`, `"`)
-	if !slices.Equal(flux, argo) {
-		t.Errorf("Flux fails for %v, Argo CD for %v", flux, argo)
-	}
-	for _, reason := range flux {
-		if !strings.Contains(string(source), `Reason = "`+reason+`"`) {
-			t.Errorf("the API has no reason %s", reason)
-		}
-	}
+	return strings.TrimSpace(string(folder))
 }

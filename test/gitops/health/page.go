@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package health reads the table of fields and the health checks from docs/gitops.md, and evaluates the checks as Flux and Argo CD do. Flux
-// compares status.observedGeneration, if it exists, and then evaluates its expressions. Argo CD does not check an object that is being deleted.
+// Package health reads the table of fields and the names in the health checks from docs/gitops.md, and judges objects as the page describes.
+// It does not evaluate the checks, which are in the languages of Flux and Argo CD.
 package health
 
 import (
@@ -9,8 +9,6 @@ import (
 	"os"
 	"regexp"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 )
 
 // Page is docs/gitops.md.
@@ -36,18 +34,6 @@ func (p Page) blocks(heading, language string) ([]string, error) {
 		all = append(all, block[1])
 	}
 	return all, nil
-}
-
-// decode decodes the only YAML block of the section with the heading.
-func (p Page) decode(heading string, into any) error {
-	blocks, err := p.blocks(heading, "yaml")
-	if err != nil {
-		return err
-	}
-	if len(blocks) != 1 {
-		return fmt.Errorf("%q has %d YAML blocks", heading, len(blocks))
-	}
-	return yaml.UnmarshalStrict([]byte(blocks[0]), into)
 }
 
 // Waits returns the arguments of the kubectl wait commands on the page.
