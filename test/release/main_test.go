@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -24,9 +25,10 @@ const (
 )
 
 var (
-	box    *sandbox.Sandbox // management cluster without our manager
-	dir    string           // the repository that make has written
-	config string           // configuration of clusterctl, which names the repository
+	box         *sandbox.Sandbox // management cluster without our manager
+	dir         string           // the repository that make has written
+	config      string           // configuration of clusterctl, which names the repository
+	coreVersion string           // the version of Cluster API that go.mod requires
 )
 
 // TestMain writes a release and starts a management cluster for it.
@@ -44,24 +46,57 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// write writes a release, and a configuration of clusterctl that names it.
+// write writes a release for this platform, and a configuration of clusterctl that names it.
 func write(ctx context.Context, scratch string) error {
 	if err := touch(); err != nil {
 		return err
 	}
 	dir = filepath.Join(scratch, "infrastructure-portal", releaseVersion)
-	config = filepath.Join(scratch, "clusterctl.yaml")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	command := exec.CommandContext(ctx, "make", "-C", root, "-s", "release-manifests", "RELEASE="+dir, "IMG="+image)
+	platform := "linux/" + runtime.GOARCH
+	command := exec.CommandContext(ctx, "make", "-C", root, "-s", "release", "RELEASE="+dir, "VERSION="+releaseVersion, "IMG="+image,
+		"PLATFORMS="+platform, "PROGRAM_PLATFORMS="+platform)
 	command.Env = environment()
 	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("make release-manifests: %w\n%s", err, out)
+		return fmt.Errorf("make release: %w\n%s", err, out)
 	}
+	core, err := writeCore(ctx, scratch)
+	if err != nil {
+		return err
+	}
+	config = filepath.Join(scratch, "clusterctl.yaml")
 	return os.WriteFile(config, fmt.Appendf(nil, `providers:
   - {name: portal, type: InfrastructureProvider, url: %q}
-`, filepath.Join(dir, "infrastructure-components.yaml")), 0o600)
+  - {name: cluster-api, type: CoreProvider, url: %q}
+cert-manager: {externallyProvisioned: "true"}
+`, filepath.Join(dir, "infrastructure-components.yaml"), core), 0o600)
+}
+
+// writeCore writes the repository of Cluster API's core, and returns the path of its components.
+func writeCore(ctx context.Context, scratch string) (string, error) {
+	module, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", "sigs.k8s.io/cluster-api").Output()
+	if err != nil {
+		return "", err
+	}
+	version, folder, _ := strings.Cut(strings.TrimSpace(string(module)), " ")
+	coreVersion = version
+	repository := filepath.Join(scratch, "cluster-api", version)
+	if err := os.MkdirAll(repository, 0o750); err != nil {
+		return "", err
+	}
+	components := filepath.Join(repository, "core-components.yaml")
+	for from, to := range map[string]string{
+		filepath.Join(folder, "metadata.yaml"):                          filepath.Join(repository, "metadata.yaml"),
+		filepath.Join(root, "bin", "capi-core", "core-components.yaml"): components,
+	} {
+		content, err := os.ReadFile(from)
+		if err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(to, content, 0o600); err != nil {
+			return "", err
+		}
+	}
+	return components, nil
 }
 
 // environment returns the test's environment without the variables of a make that runs the test.
@@ -75,8 +110,8 @@ func environment() []string {
 // reads, and would otherwise report a stale result.
 func touch() error {
 	for _, place := range []string{
-		"Makefile", "metadata.yaml", "config", "templates", "bin/clusterctl", "bin/manager",
-		"Dockerfile", ".dockerignore", "go.mod", "hack/licenses",
+		"Makefile", "metadata.yaml", "config", "templates", "bin/clusterctl", "bin/manager", "bin/portal-sandbox",
+		"Dockerfile", ".dockerignore", "go.mod", "hack/licenses", "hack/release", "hack/bundle.sh", "hack/notes.sh",
 	} {
 		if err := filepath.WalkDir(filepath.Join(root, place), func(path string, _ fs.DirEntry, err error) error {
 			if err == nil {

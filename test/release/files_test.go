@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package release
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+// TestFiles checks that make release has written every kind of file, that the checksums are those of all other files, and that the programs
+// report the version of the release.
+func TestFiles(t *testing.T) {
+	g := NewWithT(t)
+	platform := "linux-" + runtime.GOARCH
+	entries, err := os.ReadDir(dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	g.Expect(names).To(ContainElements(
+		"infrastructure-components.yaml", "metadata.yaml", "cluster-template.yaml", "clusterclass-portal.yaml",
+		"manager-image-"+platform+".tar", "manager-"+platform+".cdx.json", "portalctl-"+platform, "portal-emulator-"+platform,
+		"licenses.tar.gz", "notes.md", "SHA256SUMS"))
+
+	check := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", "SHA256SUMS")
+	check.Dir = dir
+	out, err := check.CombinedOutput()
+	g.Expect(err).NotTo(HaveOccurred(), string(out))
+	g.Expect(strings.Count(string(out), ": OK\n")).To(Equal(len(names) - 1))
+
+	for _, program := range []string{"portalctl", "portal-emulator"} {
+		out, err := exec.CommandContext(t.Context(), filepath.Join(dir, program+"-"+platform), "--version").CombinedOutput()
+		g.Expect(err).NotTo(HaveOccurred(), string(out))
+		g.Expect(string(out)).To(HavePrefix(program + " version " + releaseVersion + " (commit "))
+	}
+}
+
+// TestNotes checks that the notes list the changes of what ships by their area, and nothing else.
+func TestNotes(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(written(t, "notes.md")).To(MatchRegexp(`^# Changes in %s[^\n]*\n(\n## [a-z0-9-]+\n\n(- .+\n)+)*$`, regexp.QuoteMeta(releaseVersion)))
+	g.Expect(written(t, "notes.md")).NotTo(MatchRegexp(`(?m)^## (docs|test|make|hack|e2e|stories|release)$`))
+}
+
+// TestImageArchive checks that the image's archive has the manager, the licence texts and the configuration that the Dockerfile describes.
+func TestImageArchive(t *testing.T) {
+	g := NewWithT(t)
+	image := load(t, "manager-image-linux-"+runtime.GOARCH+".tar")
+	g.Expect(image.Architecture).To(Equal(runtime.GOARCH))
+	out, err := exec.CommandContext(t.Context(), filepath.Join(image.files, "manager"), "--version").CombinedOutput()
+	g.Expect(err).NotTo(HaveOccurred(), string(out))
+	g.Expect(string(out)).To(HavePrefix("manager version " + releaseVersion + " (commit "))
+	g.Expect(licenceIn(t, filepath.Join(image.files, "licenses", "go"))).To(BeTrue())
+
+	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(dockerfile)).To(ContainSubstring("\nUSER " + image.Config.User + "\n"))
+	g.Expect(string(dockerfile)).To(ContainSubstring("\nENTRYPOINT [\"" + image.Config.Entrypoint[0] + "\"]\n"))
+	labels := label.FindAllString(string(dockerfile), -1)
+	g.Expect(image.Config.Labels).To(HaveLen(len(labels)))
+	g.Expect(image.Config.Labels["org.opencontainers.image.revision"]).To(MatchRegexp(`^[0-9a-f]{40}(-dirty)?$`))
+	for _, line := range labels {
+		key, value, _ := strings.Cut(line, "=")
+		value = strings.NewReplacer("${VERSION}", releaseVersion, "${REVISION}", image.Config.Labels[key]).Replace(strings.Trim(value, `"`))
+		g.Expect(image.Config.Labels).To(HaveKeyWithValue(key, value))
+	}
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package release
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
+)
+
+// TestInstall installs the release in an empty management cluster as a user does, but offline: clusterctl init takes the provider and Cluster
+// API from folders. Then the manager in the released image becomes leader there, with the
+// rights of its account.
+func TestInstall(t *testing.T) {
+	g := NewWithT(t)
+	plane := emptyCluster(t)
+	admin, err := client.New(plane.Config(), client.Options{Scheme: box.Client.Scheme()})
+	g.Expect(err).NotTo(HaveOccurred())
+	provideCertManager(t, admin)
+
+	_, problems, err := clusterctl(t, map[string]string{"KUBECONFIG": plane.KubeconfigFile()}, "init",
+		"--core", "cluster-api:"+coreVersion, "--infrastructure", "portal:"+releaseVersion, "--bootstrap", "-", "--control-plane", "-")
+	g.Expect(err).NotTo(HaveOccurred(), problems)
+
+	provider := &unstructured.Unstructured{}
+	provider.SetGroupVersionKind(clusterctlv1.GroupVersion.WithKind("Provider"))
+	g.Expect(admin.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "infrastructure-portal"}, provider)).To(Succeed())
+	g.Expect(provider.Object).To(HaveKeyWithValue("version", releaseVersion))
+	installed := components(t)
+	for _, object := range installed {
+		g.Expect(admin.Get(t.Context(), client.ObjectKeyFromObject(object), object)).To(Succeed(), object.GetKind())
+	}
+	g.Expect(admin.List(t.Context(), &infrav1.PortalControlPlaneList{})).To(Succeed())
+	deployed := &appsv1.Deployment{}
+	convert(t, one(t, installed, "Deployment"), deployed)
+	pod := deployed.Spec.Template.Spec
+
+	inImage := load(t, "manager-image-linux-"+runtime.GOARCH+".tar")
+	g.Expect(inImage.Name).To(Equal(image))
+	port, err := kubeserver.FreePort("127.0.0.1")
+	g.Expect(err).NotTo(HaveOccurred())
+	kubeconfig, err := plane.WriteKubeconfig("manager.kubeconfig", "system:serviceaccount:"+home+":"+pod.ServiceAccountName,
+		"system:serviceaccounts", "system:serviceaccounts:"+home)
+	g.Expect(err).NotTo(HaveOccurred())
+	health := kubeserver.HostPort("127.0.0.1", port)
+	started, err := kubeserver.Start(t.Context(), kubeserver.Spec{
+		Name: "manager", Path: filepath.Join(inImage.files, inImage.Config.Entrypoint[0]),
+		Args:  append(pod.Containers[0].Args, "--leader-elect-namespace="+home, "--health-addr="+health, "--diagnostics-address=127.0.0.1:0"),
+		Env:   []string{"KUBECONFIG=" + kubeconfig, "POD_NAMESPACE=" + home},
+		Log:   filepath.Join(t.TempDir(), "manager.log"),
+		Ready: kubeserver.Probe("http://" + health + "/readyz"),
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	defer started.Stop()
+	leases := &coordinationv1.LeaseList{}
+	g.Eventually(func(g Gomega) {
+		g.Expect(admin.List(t.Context(), leases, client.InNamespace(home))).To(Succeed())
+		g.Expect(leases.Items).To(HaveLen(1), "the manager did not become leader")
+	}).WithTimeout(20 * time.Second).Should(Succeed())
+}
+
+// emptyCluster starts a management cluster in which nothing is installed.
+func emptyCluster(t *testing.T) *kubeserver.Plane {
+	t.Helper()
+	g := NewWithT(t)
+	folder := t.TempDir()
+	etcd, err := kubeserver.StartEtcd(t.Context(), box.Binary("etcd"), folder)
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(etcd.Stop)
+	plane, err := kubeserver.New(kubeserver.Options{Name: "empty", Dir: folder, Etcd: etcd, EtcdPrefix: "/empty"})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(plane.Stop)
+	g.Expect(plane.StartAPIServer(t.Context(), box.Binary("kube-apiserver"))).To(Succeed())
+	return plane
+}
+
+// provideCertManager adds the two kinds of cert-manager that Cluster API's release has objects of. The configuration of clusterctl says that
+// cert-manager is there. No Pods run here, so nothing needs its certificates.
+func provideCertManager(t *testing.T, admin client.Client) {
+	t.Helper()
+	g := NewWithT(t)
+	for kind, plural := range map[string]string{"Issuer": "issuers", "Certificate": "certificates"} {
+		g.Expect(admin.Create(t.Context(), &apiextensionsv1.CustomResourceDefinition{
+			ObjectMeta: metav1.ObjectMeta{Name: plural + ".cert-manager.io"},
+			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+				Group: "cert-manager.io", Scope: apiextensionsv1.NamespaceScoped,
+				Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, Plural: plural},
+				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+					Name: "v1", Served: true, Storage: true,
+					Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+						Type: "object", XPreserveUnknownFields: ptr.To(true),
+					}},
+				}},
+			},
+		})).To(Succeed())
+	}
+}
+
+// loaded is an image's archive, unpacked.
+type loaded struct {
+	Name, Architecture string
+	Config             struct {
+		User       string
+		Entrypoint []string
+		Labels     map[string]string
+	}
+	files string // folder of the files in the image
+}
+
+// load unpacks an image's archive of the release, as docker load would.
+func load(t *testing.T, file string) loaded {
+	t.Helper()
+	g := NewWithT(t)
+	archive := t.TempDir()
+	g.Expect(exec.CommandContext(t.Context(), "tar", "-xf", filepath.Join(dir, file), "-C", archive).Run()).To(Succeed())
+	read := func(name string, into any) {
+		raw, err := os.ReadFile(filepath.Join(archive, name))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(json.Unmarshal(raw, into)).To(Succeed())
+	}
+	var images []struct {
+		Config           string
+		RepoTags, Layers []string
+	}
+	read("manifest.json", &images)
+	g.Expect(images).To(HaveLen(1))
+	g.Expect(images[0].RepoTags).To(HaveLen(1))
+	g.Expect(images[0].Layers).To(HaveLen(1))
+	l := loaded{Name: images[0].RepoTags[0], files: t.TempDir()}
+	read(images[0].Config, &l)
+	g.Expect(exec.CommandContext(t.Context(), "tar", "-xf", filepath.Join(archive, images[0].Layers[0]), "-C", l.files).Run()).To(Succeed())
+	return l
+}
