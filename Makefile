@@ -14,16 +14,18 @@ COMMIT = $(shell git rev-parse HEAD 2>/dev/null)$(if $(shell git status --porcel
 BUILD = $(VERSION)$(if $(filter file,$(origin VERSION)),-dev)
 STAMP = -X github.com/capportal/cluster-api-provider-portal/version.version=$(BUILD) \
 	-X github.com/capportal/cluster-api-provider-portal/version.commit=$(COMMIT)
-# One set of flags for all builds and tests, as in hack/*/build.sh, so that each dependency is compiled once. Objects contain no paths, so that
-# Go's build cache serves every clone. STAMP has the revision from git, whether Go finds a repository or not.
+# One set of flags for all builds and tests, so that each dependency is compiled once (test/arrow compares the versions). Objects contain no
+# paths, so that Go's build cache serves every clone. STAMP has the revision from git, whether Go finds a repository or not. The tag is that
+# of the released core manager.
+TAG := fieldsv1string
 export CGO_ENABLED := 0
-export GOFLAGS := -trimpath -buildvcs=false
-TOOLS_MODULE := hack/tools/go.mod hack/tools/go.sum hack/tools/build.sh
-RELEASE_MODULE := hack/release/go.mod hack/release/go.sum hack/tools/build.sh
-LINT_MODULE := hack/lint/go.mod hack/lint/go.sum hack/tools/build.sh
-LICENSES_MODULE := hack/licenses/go.mod hack/licenses/go.sum hack/tools/build.sh
-MONITORING_MODULE := hack/monitoring/go.mod hack/monitoring/go.sum hack/tools/build.sh
-KUBE_MODULE := hack/kube/go.mod hack/kube/go.sum hack/kube/build.sh cloud/emulator/workload/versions.txt
+export GOFLAGS := -trimpath -buildvcs=false -tags=$(TAG)
+TOOLS_MODULE := hack/tools/go.mod hack/tools/go.sum hack/build.sh
+RELEASE_MODULE := hack/release/go.mod hack/release/go.sum hack/build.sh
+LINT_MODULE := hack/lint/go.mod hack/lint/go.sum hack/build.sh
+LICENSES_MODULE := hack/licenses/go.mod hack/licenses/go.sum hack/build.sh
+MONITORING_MODULE := hack/monitoring/go.mod hack/monitoring/go.sum hack/build.sh
+KUBE_MODULE := hack/kube/go.mod hack/kube/go.sum hack/build.sh
 
 CONTROLLER_GEN := $(BIN)/controller-gen
 KUSTOMIZE := $(BIN)/kustomize
@@ -35,12 +37,13 @@ GOVULNCHECK := $(BIN)/govulncheck
 GO_LICENSES := $(BIN)/go-licenses
 GOLANGCI_LINT := $(BIN)/golangci-lint
 KUBE_STATE_METRICS := $(BIN)/kube-state-metrics
+MODULES = $(shell git ls-files --cached --others --exclude-standard -- 'go.mod' '*/go.mod')
 # The folder for generated files. verify sets it to a scratch directory and compares.
 OUT := .
 
 .PHONY: help
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## |^##@ ' '/^##@ / {printf "\n%s\n", $$2} /^[a-z0-9-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 ##@ Build
 
@@ -51,54 +54,46 @@ build: ## Build the manager and the commands into bin/
 	@hack/progress.sh go build -ldflags '$(STAMP)' -v -o $(BIN)/manager .
 	@hack/progress.sh go build -ldflags '$(STAMP)' -v -o $(BIN)/ ./cmd/...
 
-# The scripts of kube and core read PREBUILT and PREBUILT_FLAGS from the environment (hack/prebuilt/doc.go).
+# The script reads PREBUILT and PREBUILT_FLAGS from the environment (hack/prebuilt/doc.go).
 .PHONY: kube
-kube: $(BIN)/.kube ## Fetch etcd, kube-apiserver and the like into bin/, or compile them (once; PREBUILT=0 only compiles)
+kube: $(BIN)/.kube ## Fetch Kubernetes' servers, Cluster API's core manager and clusterctl, or compile them (once; PREBUILT=0 only compiles)
 
-$(BIN)/.kube: $(KUBE_MODULE)
+$(BIN)/.kube: $(KUBE_MODULE) hack/kube/build.sh cloud/emulator/workload/versions.txt
 	@hack/kube/build.sh
-	@touch $@
-
-.PHONY: core
-core: $(BIN)/.core ## Fetch Cluster API's core manager and clusterctl into bin/, or compile them (once; PREBUILT=0 only compiles)
-
-$(BIN)/.core: $(TOOLS_MODULE)
-	@echo "Cluster API core and clusterctl into bin/: fetched, or compiled once (about 3 minutes on 2 cores) and then from Go's build cache"
-	@hack/tools/build.sh core
 	@touch $@
 
 .PHONY: tools
 tools: $(CONTROLLER_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) ## Build the code generators into bin/
 
 $(CONTROLLER_GEN): $(TOOLS_MODULE)
-	@hack/tools/build.sh controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
+	@hack/build.sh controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen tools
 
-$(KUSTOMIZE): $(TOOLS_MODULE)
-	@hack/tools/build.sh kustomize sigs.k8s.io/kustomize/kustomize/v5
+$(KUSTOMIZE): $(KUBE_MODULE)
+	@hack/build.sh kustomize sigs.k8s.io/kustomize/kustomize/v5 kube
 
 $(CRD_REF_DOCS): $(RELEASE_MODULE)
-	@hack/tools/build.sh crd-ref-docs github.com/elastic/crd-ref-docs release
+	@hack/build.sh crd-ref-docs github.com/elastic/crd-ref-docs release
 
 $(CYCLONEDX): $(RELEASE_MODULE)
-	@hack/tools/build.sh cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod release
+	@hack/build.sh cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod release
 
 $(KUBE_SCORE): $(LINT_MODULE)
-	@hack/tools/build.sh kube-score github.com/zegl/kube-score/cmd/kube-score lint
+	@hack/build.sh kube-score github.com/zegl/kube-score/cmd/kube-score lint
 
 $(ACTIONLINT): $(LINT_MODULE)
-	@hack/tools/build.sh actionlint github.com/rhysd/actionlint/cmd/actionlint lint
+	@hack/build.sh actionlint github.com/rhysd/actionlint/cmd/actionlint lint
 
 $(GOVULNCHECK): $(LINT_MODULE)
-	@hack/tools/build.sh govulncheck golang.org/x/vuln/cmd/govulncheck lint
+	@hack/build.sh govulncheck golang.org/x/vuln/cmd/govulncheck lint
 
 $(GO_LICENSES): $(LICENSES_MODULE)
-	@hack/tools/build.sh go-licenses github.com/google/go-licenses licenses
+	@hack/build.sh go-licenses github.com/google/go-licenses licenses
 
 $(GOLANGCI_LINT): $(TOOLS_MODULE)
-	@hack/tools/build.sh golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@hack/build.sh golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint tools
 
 $(KUBE_STATE_METRICS): $(MONITORING_MODULE)
-	@hack/tools/build.sh kube-state-metrics k8s.io/kube-state-metrics/v2 monitoring
+	@hack/build.sh kube-state-metrics k8s.io/kube-state-metrics/v2 monitoring
 
 ##@ Release
 
@@ -119,6 +114,32 @@ release-manifests: known-version $(KUSTOMIZE) ## Write what clusterctl installs 
 	for file in config role; do cp config/metrics/kube-state-metrics/$$file.yaml $(RELEASE)/kube-state-metrics-$$file.yaml; done
 	cp config/metrics/rules/rules.yaml $(RELEASE)/prometheus-rules.yaml
 	sed 's/^./  &/' config/metrics/rules/rules.yaml | cat config/metrics/rules/prometheusrule.yaml - >$(RELEASE)/prometheusrule.yaml
+
+# Programs for users' own machines are released for these platforms, and the image for those of PLATFORMS.
+PROGRAM_PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+
+# The order matters: the checksums are those of all files.
+.PHONY: release
+release: known-version ## Write all files of a release into out/: make release VERSION=v0.1.0 (IMG, PLATFORMS)
+	@[ "$(origin VERSION)" != file ] || { echo "make release needs the version to release, such as VERSION=$(VERSION)" >&2; exit 1; }
+	@$(MAKE) --no-print-directory -s release-manifests image-archives programs sbom \
+		$(if $(filter file,$(origin PLATFORMS)),PLATFORMS=linux/amd64$(comma)linux/arm64)
+	tar -czf $(RELEASE)/licenses.tar.gz --sort=name --mtime=@0 --owner=0 --group=0 -C $(BIN)/image licenses
+	hack/notes.sh $(VERSION) >$(RELEASE)/notes.md
+	cd $(RELEASE) && rm -f SHA256SUMS && sha256sum * >.sums && mv .sums SHA256SUMS
+
+.PHONY: bundle
+bundle: known-version kube licenses ## Write the sandbox for this platform into out/, to unpack and run without Go
+	@hack/bundle.sh $(RELEASE)/portal-sandbox-$(shell go env GOOS)-$(shell go env GOARCH).tar.gz '$(STAMP)'
+
+.PHONY: programs
+programs: ## Build portalctl and portal-emulator for several platforms into out/ (PROGRAM_PLATFORMS)
+	@mkdir -p $(RELEASE)
+	@for platform in $(PROGRAM_PLATFORMS); do for program in portalctl portal-emulator; do \
+		file=$(RELEASE)/$$program-$${platform/\//-}; \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -ldflags '-s -w $(STAMP)' -o $$file ./cmd/$$program || exit 1; \
+		echo "$$file"; \
+	done; done
 
 # clusterctl refuses a release whose minor version metadata.yaml does not know.
 .PHONY: known-version
@@ -148,6 +169,20 @@ image: docker licenses $(binaries) ## Build the manager's image (IMG, PLATFORMS,
 		BUILDX_NO_DEFAULT_ATTESTATIONS=1 docker build --platform linux/$$arch --build-arg TARGETARCH=$$arch \
 			--build-arg BASE=$(BASE) --build-arg VERSION=$(BUILD) --build-arg REVISION=$(COMMIT) --tag $(image_name) . || exit 1; \
 		echo "$(image_name)"; \
+	done
+
+IMAGE_ARCHIVE := $(BIN)/image-archive
+$(IMAGE_ARCHIVE): $(RELEASE_MODULE) hack/release/image/main.go
+	@hack/build.sh image-archive ./image release
+
+.PHONY: image-archives
+image-archives: $(IMAGE_ARCHIVE) licenses $(binaries) ## Write the manager's images into out/ without docker, for docker load (IMG, PLATFORMS)
+	@mkdir -p $(RELEASE)
+	@for arch in $(architectures); do \
+		file=$(RELEASE)/manager-image-linux-$$arch.tar; \
+		$(IMAGE_ARCHIVE) -name $(IMG) -arch $$arch -version $(BUILD) -revision $(COMMIT) -output $$file \
+			$(BIN)/image/manager-linux-$$arch $(LICENSES) || exit 1; \
+		echo "$$file"; \
 	done
 
 .PHONY: image-push
@@ -209,8 +244,22 @@ manifests: $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Regenerate the CRDs, the RBAC ro
 	$(CRD_REF_DOCS) --source-path api --config $(REFERENCE)/config.yaml --templates-dir $(REFERENCE) --renderer markdown \
 		--output-path $(OUT)/docs/reference.md --log-level ERROR
 
+.PHONY: modules
+modules: ## Run go mod tidy in the folder of each go.mod
+	@for file in $(MODULES); do (cd $$(dirname $$file) && go mod tidy) || exit 1; done
+
 .PHONY: verify
-verify: verify-generated verify-format verify-lint verify-manifests verify-workflows ## Fail if generated files are stale, or vet or a linter complains
+verify: verify-modules verify-generated verify-format verify-lint verify-manifests verify-workflows ## Fail if generated files are stale, or vet or a linter complains
+
+.PHONY: verify-modules
+verify-modules:
+	@for file in $(MODULES); do (cd $$(dirname $$file) && go mod tidy -diff) || { echo "$$file is not tidy: run 'make modules'" >&2; exit 1; }; done
+
+# The names of these targets in other providers.
+.PHONY: lint docker-build generate-manifests
+lint: verify-lint
+docker-build: image
+generate-manifests: manifests
 
 .PHONY: verify-generated
 verify-generated: $(CONTROLLER_GEN)
@@ -228,7 +277,7 @@ verify-generated: $(CONTROLLER_GEN)
 verify-format:
 	@unformatted=$$(gofmt -l $(GOFILES)); \
 	[ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; }
-	go vet -tags e2e ./...
+	go vet -tags e2e,$(TAG) ./...
 
 .PHONY: verify-lint
 verify-lint: $(GOLANGCI_LINT)
@@ -283,7 +332,7 @@ AT_PORTALS := go test ./test/portals -run TestRandomPortals -timeout 30m -lives
 
 # Packages whose tests start no API server and need nothing from bin/.
 CHECKED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/test/|/emulator/workload$$|/hack/fleet') \
-	./test/arrow ./test/docs ./test/inotify ./test/gitops/health ./test/sandbox/demo
+	./test/arrow ./test/docs ./test/gitops/health ./test/sandbox/demo
 
 .PHONY: check
 check: ## Build, vet and run the unit tests, without API servers (a minute; before each commit)
@@ -292,9 +341,9 @@ check: ## Build, vet and run the unit tests, without API servers (a minute; befo
 	PORTAL_TEST_WITHOUT_KUBE=1 go test $(CHECKED)
 
 .PHONY: test test-all
-test: PACKAGES = -short -p 3 $(WAITING) $$(grep -vE '/test/($(SUITES))$$' <<<"$(TESTED)") ## Run the packages' tests and the stories (20 minutes on 2 cores; before a pull request)
+test: PACKAGES = -short -p 3 $(WAITING) $$(grep -vE '/test/($(SUITES))$$' <<<"$(TESTED)") ## Run the packages' tests and the stories (14 minutes on 2 cores; before a pull request)
 test-all: PACKAGES = -p 2 $(TESTED) ## Run all tests that need no containers, as CI does
-test test-all: kube core build
+test test-all: kube build
 	@echo "10,000 random histories on a model (controllers/claims), and beside them everything else"
 	@$(ON_MODEL) -rapid.seed=1 & model=$$!; trap 'kill $$model 2>/dev/null || true' EXIT; \
 	$(AT_PORTALS) $(LIVES); $(ON_SERVERS) $(PACKAGES); wait $$model
@@ -316,15 +365,15 @@ bench-fleet-virtual: ## Measure N clusters on one account in virtual time agains
 
 .PHONY: bench-fleet
 bench-fleet: N ?= 300
-bench-fleet: kube core build ## Measure N clusters on one account in real time: make bench-fleet N=25 [FLAGS='-idle 2m'] (docs/fleet.md)
+bench-fleet: kube build ## Measure N clusters on one account in real time: make bench-fleet N=25 [FLAGS='-idle 2m'] (docs/fleet.md)
 	go run ./hack/fleet -n $(N) $(FLAGS)
 
 # Additional flags of go test, such as -run.
 E2E_FLAGS :=
 
 .PHONY: test-e2e
-test-e2e: image kube core build release-manifests ## Run the specs on a kind management cluster (test/e2e/doc.go; needs docker)
-	go test -tags e2e ./test/e2e -v -count 1 -timeout 60m $(E2E_FLAGS)
+test-e2e: image kube build release-manifests ## Run the specs on a kind management cluster (test/e2e/doc.go; needs docker)
+	go test -tags e2e,$(TAG) ./test/e2e -v -count 1 -timeout 60m $(E2E_FLAGS)
 
 # The duration of each fuzz target.
 FUZZTIME := 5s
@@ -338,23 +387,12 @@ fuzz: ## Fuzz what the portal and tenants write: make fuzz FUZZTIME=5m
 		done; \
 	done
 
-# Packages to mutate: cloud, cloud/ratelimit, controllers/claims, or some of them. The number of mutants to try at a time. A part of the
-# names of the mutants to try.
-MUTATE := cloud cloud/ratelimit controllers/claims
-MUTANTS := 2
-ONLY :=
-
-.PHONY: mutation
-mutation: ## Break the code on purpose and see that tests notice (some minutes): make mutation [MUTATE=cloud] [ONLY=pool.go]
-	go build -o $(BIN)/mutation ./hack/mutation
-	nice $(BIN)/mutation -workers $(MUTANTS) -only '$(ONLY)' $(MUTATE)
-
 # How long to run (1h30m, 90s), and the first seed.
 FOR := 10m
 SEED := $(shell date +%s)
 
 .PHONY: soak
-soak: kube core build ## Live random histories for as long as you say: make soak FOR=30m [SEED=1]
+soak: kube build ## Live random histories for as long as you say: make soak FOR=30m [SEED=1]
 	@echo "For $(FOR): clusters on real API servers (test/randomized), and beside them as many as fit on a model (controllers/claims)"
 	@tests=$$(mktemp -d); running=; failed=; seed=$(SEED); \
 	trap 'trap "" INT TERM; kill $$running 2>/dev/null || true; wait; rm -rf "$$tests"' EXIT; trap 'exit 130' INT TERM; \
@@ -371,7 +409,7 @@ soak: kube core build ## Live random histories for as long as you say: make soak
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 .PHONY: sandbox
-sandbox: kube core build ## Start everything on this machine and keep it up until Ctrl-C (FLAGS: see bin/portal-sandbox -h)
+sandbox: kube build ## Start everything on this machine and keep it up until Ctrl-C (FLAGS: see bin/portal-sandbox -h)
 	@exec $(BIN)/portal-sandbox $(FLAGS)
 
 .PHONY: demo
@@ -384,7 +422,7 @@ PREVIOUS_DIR := $(BIN)/previous
 
 # The sandbox's parts of the previous release: its manifests and its manager. All other binaries are today's.
 .PHONY: previous
-previous: kube core
+previous: kube
 	@git cat-file -e '$(PREVIOUS)^{commit}' || { echo "make previous needs the history of the repository: git fetch --unshallow --tags" >&2; exit 1; }
 	@rm -rf $(PREVIOUS_DIR); mkdir -p $(PREVIOUS_DIR)
 	@git archive $(PREVIOUS) | tar -x -C $(PREVIOUS_DIR)
@@ -400,7 +438,7 @@ test-upgrade: previous build ## Replace the previous release while clusters are 
 	go test ./test/upgrade -count 1 -timeout 30m -v $(UPGRADE_FLAGS)
 
 .PHONY: test-browser
-test-browser: kube core build ## Test the page in a browser (test/browser; needs chromium)
+test-browser: kube build ## Test the page in a browser (test/browser; needs chromium)
 	go -C test/browser test -count 1 -timeout 20m -v ./... $(BROWSER_FLAGS)
 
 # The specs to run, as a regular expression over their texts, the number of parallel specs, and additional flags of Ginkgo.
@@ -413,14 +451,14 @@ UPSTREAM_DIR := $(CURDIR)/$(BIN)/upstream
 
 # Ginkgo does not forward signals to the processes of its specs, so the recipe sends them to all of them, and waits.
 .PHONY: test-upstream
-test-upstream: kube core build ## Run Cluster API's own specs (docs/development/upstream.md): make test-upstream [UPSTREAM='drain|quick'] [KUBECONFIG_UPSTREAM=file]
+test-upstream: kube build ## Run Cluster API's own specs (docs/development/upstream.md): make test-upstream [UPSTREAM='drain|quick'] [KUBECONFIG_UPSTREAM=file]
 	@[ -z "$(KUBECONFIG_UPSTREAM)" ] || [ -f "$(KUBECONFIG_UPSTREAM)" ] || { echo "KUBECONFIG_UPSTREAM=$(KUBECONFIG_UPSTREAM) does not exist" >&2; exit 1; }
 	@[ -x $(BIN)/cluster-autoscaler ] || [ -n "$${CLUSTER_AUTOSCALER:-}" ] || echo "no bin/cluster-autoscaler: its spec is skipped (docs/development/testing.md says how to get it)" >&2
 	@$(MAKE) --no-print-directory -s release-manifests RELEASE=$(UPSTREAM_DIR)/release VERSION=v0.1.0
 	@go -C test/upstream test ./patches
 	@go -C test/upstream run ./patch $(UPSTREAM_DIR)
 	@echo "the specs: compiled once (about 4 minutes on 2 cores), afterwards from Go's build cache"
-	@hack/progress.sh go -C test/upstream test -c -v -tags e2e -modfile=$(UPSTREAM_DIR)/go.mod -o $(UPSTREAM_DIR)/upstream.test .
+	@hack/progress.sh go -C test/upstream test -c -v -tags e2e,$(TAG) -modfile=$(UPSTREAM_DIR)/go.mod -o $(UPSTREAM_DIR)/upstream.test .
 	@go -C test/upstream build -o $(UPSTREAM_DIR)/ginkgo github.com/onsi/ginkgo/v2/ginkgo
 	@export UPSTREAM_SOURCE=$(CURDIR)/test/upstream UPSTREAM_KUBECONFIG=$(abspath $(KUBECONFIG_UPSTREAM)) \
 		UPSTREAM_MODULE=$$(go -C test/upstream list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api/test); \
@@ -431,8 +469,12 @@ test-upstream: kube core build ## Run Cluster API's own specs (docs/development/
 	wait $$run || code=$$?; while kill -0 $$run 2>/dev/null; do wait $$run || code=$$?; done; \
 	[ ! -f _artifacts/upstream/table.txt ] || cat _artifacts/upstream/table.txt; exit $$code
 
+.PHONY: nightly
+nightly: kube build ## Run what .ci/run leaves out, and print what passed, failed and was skipped (hours)
+	@MAKE="$(MAKE)" hack/nightly.sh
+
 .PHONY: test-dashboards
-test-dashboards: kube core build prometheus $(KUBE_STATE_METRICS) ## Test alerts and dashboards with a real Prometheus (test/dashboards)
+test-dashboards: kube build prometheus $(KUBE_STATE_METRICS) ## Test alerts and dashboards with a real Prometheus (test/dashboards)
 	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test ./test/dashboards -count 1 -timeout 20m -v -live
 
 # Prometheus and promtool are Debian's. Without them the tests that need them are skipped with a message.

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds the Kubernetes binaries that the sandbox and the tests run into bin/, from the Go modules pinned in this folder. It links a
-# kube-apiserver for each version of cloud/emulator/workload/versions.txt. The sources are compiled once, because only the version in the
-# binary differs. Later builds come from Go's build cache.
+# Builds what the sandbox and the tests run beside our own programs into bin/, from the Go modules pinned in this folder: Kubernetes' servers,
+# kwok, Cluster API's core manager and clusterctl. It links a kube-apiserver for each version of cloud/emulator/workload/versions.txt. The
+# sources are compiled once, because only the version in the binary differs. From the modules it also renders the core provider's manifests
+# (CRDs, webhooks) into bin/capi-core/. make calls it and sets Go's flags.
 #
 # It compiles only what hack/prebuilt could not fetch (hack/prebuilt/doc.go describes PREBUILT and PREBUILT_FLAGS).
 set -eu
@@ -15,69 +16,66 @@ newest=$(echo "$versions" | tail -n 1)
 assets=${KUBEBUILDER_ASSETS:-}
 if [ "$assets" = "$bin" ]; then assets=; fi
 mkdir -p "$bin"
+export GOWORK=off
 
 # shellcheck disable=SC2086 # a list of words
-programs="$(printf 'kube-apiserver-%s ' $versions)kube-controller-manager kube-scheduler kwok"
+programs="$(printf 'kube-apiserver-%s ' $versions)kube-controller-manager kube-scheduler kwok capi-core-manager clusterctl"
 if [ -z "$assets" ]; then programs="etcd $programs"; fi
 if ! command -v kubectl >/dev/null; then programs="$programs kubectl"; fi
+programs="$programs kustomize"
 fetched=
 # shellcheck disable=SC2086 # lists of words
-[ "${PREBUILT:-}" = 0 ] || fetched=$(cd "$root" && CGO_ENABLED=0 GOWORK=off go run -trimpath ./hack/prebuilt ${PREBUILT_FLAGS:-} $programs)
+[ "${PREBUILT:-}" = 0 ] || fetched=$(cd "$root" && go run ./hack/prebuilt ${PREBUILT_FLAGS:-} $programs)
 steps=$(($(echo "$programs" | wc -w) - $(echo "$fetched" | wc -w)))
 step=0
 
-# stamp VERSION: prints the linker flags with which a binary reports that version, as in a release build.
+# module PATH FIELD: prints a field of a module, such as its folder.
+module() { (cd "$here" && go mod download "$1" && go list -m -f "{{.$2}}" "$1"); }
+
+# stamp PACKAGE VERSION: prints the linker flags with which a binary reports that version, as in a release build.
 stamp() {
-	p=k8s.io/component-base/version
-	major=${1#v}; major=${major%%.*}
-	minor=${1#v*.}; minor=${minor%%.*}
-	echo "-s -w -X $p.gitVersion=$1 -X $p.gitMajor=$major -X $p.gitMinor=$minor -X $p.gitTreeState=clean"
+	major=${2#v}; major=${major%%.*}
+	minor=${2#v*.}; minor=${minor%%.*}
+	echo "-s -w -X $1.gitVersion=$2 -X $1.gitMajor=$major -X $1.gitMinor=$minor -X $1.gitTreeState=clean"
 }
 
-# build NAME PACKAGE LDFLAGS [NOTE]: builds what was not fetched.
+# build NAME PACKAGE [VERSION PACKAGE]: builds what is needed and was not fetched. The package of the version is Kubernetes' or another one.
 build() {
 	case " $fetched " in *" $1 "*) return 0 ;; esac
+	case " $programs " in *" $1 "*) ;; *) return 0 ;; esac
 	step=$((step + 1))
-	printf '[%d/%d] %-28s' "$step" "$steps" "$1"
-	if [ -n "${4:-}" ] && [ ! -e "$bin/$1" ]; then printf ' (%s)' "$4"; fi
-	begin=$(date +%s)
-	(cd "$here" && CGO_ENABLED=0 GOWORK=off "$here/../progress.sh" go build -v -trimpath -ldflags "$3" -o "$bin/$1" "$2") || {
-		echo "hack/kube/build.sh: $1 did not build" >&2
-		exit 1
-	}
-	echo " $(($(date +%s) - begin)) s"
+	printf '[%2d/%d] ' "$step" "$steps"
+	flags="-s -w"
+	if [ -n "${3:-}" ]; then flags=$(stamp "${4:-k8s.io/component-base/version}" "$3"); fi
+	"$root/hack/build.sh" "$1" "$2" kube "$flags"
 }
 
-# compile builds everything but kwok.
-compile() {
-	if [ "$steps" -gt 0 ]; then
-		echo "Kubernetes binaries into bin/: compiled once (about 10 minutes on 2 cores), afterwards taken from Go's build cache"
-	fi
-	if [ -n "$assets" ]; then
-		echo "      etcd, kube-apiserver         from KUBEBUILDER_ASSETS ($assets)"
-		ln -sf "$assets/etcd" "$bin/etcd"
-		ln -sf "$assets/kube-apiserver" "$bin/kube-apiserver"
-	else
-		build etcd go.etcd.io/etcd/server/v3 "-s -w"
-		ln -sf "kube-apiserver-$newest" "$bin/kube-apiserver"
-	fi
-	note="about 2000 packages and 3 minutes when nothing is cached"
-	for v in $versions; do
-		build "kube-apiserver-$v" k8s.io/kubernetes/cmd/kube-apiserver "$(stamp "$v")" "$note"
-		note=
-	done
-	build kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager "$(stamp "$newest")"
-	build kube-scheduler k8s.io/kubernetes/cmd/kube-scheduler "$(stamp "$newest")"
-	if ! command -v kubectl >/dev/null; then
-		build kubectl k8s.io/kubernetes/cmd/kubectl "$(stamp "$newest")"
-	fi
-}
+if [ "$steps" -gt 0 ]; then
+	echo "Kubernetes' servers and Cluster API into bin/: compiled once (about 5 minutes on 2 cores), afterwards taken from Go's build cache"
+fi
+build etcd go.etcd.io/etcd/server/v3
+for v in $versions; do build "kube-apiserver-$v" k8s.io/kubernetes/cmd/kube-apiserver "$v"; done
+ln -sf "kube-apiserver-$newest" "$bin/kube-apiserver"
+if [ -n "$assets" ]; then
+	echo "etcd, kube-apiserver from KUBEBUILDER_ASSETS ($assets)"
+	ln -sf "$assets/etcd" "$bin/etcd"
+	ln -sf "$assets/kube-apiserver" "$bin/kube-apiserver"
+fi
+build kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager "$newest"
+build kube-scheduler k8s.io/kubernetes/cmd/kube-scheduler "$newest"
+build kubectl k8s.io/kubernetes/cmd/kubectl "$newest"
+build kwok sigs.k8s.io/kwok/cmd/kwok
+core=$(module sigs.k8s.io/cluster-api Version)
+build capi-core-manager sigs.k8s.io/cluster-api/core "$core" sigs.k8s.io/cluster-api/version
+build clusterctl sigs.k8s.io/cluster-api/cmd/clusterctl "$core" sigs.k8s.io/cluster-api/version
+build kustomize sigs.k8s.io/kustomize/kustomize/v5
 
-compile
-build kwok sigs.k8s.io/kwok/cmd/kwok "-s -w"
+mkdir -p "$bin/capi-core"
+"$bin/kustomize" build "$(module sigs.k8s.io/cluster-api Dir)/core/config/default" >"$bin/capi-core/core-components.yaml.new"
+mv "$bin/capi-core/core-components.yaml.new" "$bin/capi-core/core-components.yaml"
 
 # The stages with which kwok simulates kubelets: the stock stages that package workload does not replace, in one file.
-stages=$(cd "$here" && go mod download sigs.k8s.io/kwok && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage
+stages=$(module sigs.k8s.io/kwok Dir)/kustomize/stage
 for stage in node/heartbeat-with-lease/node-heartbeat-with-lease pod/fast/pod-ready \
 	pod/fast/pod-complete pod/fast/pod-delete; do
 	echo ---

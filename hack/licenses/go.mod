@@ -2,6 +2,8 @@ module github.com/capportal/cluster-api-provider-portal/hack/licenses
 
 go 1.26.0
 
+toolchain go1.26.11
+
 tool github.com/google/go-licenses
 
 require (

@@ -2,6 +2,8 @@ module github.com/capportal/cluster-api-provider-portal/hack/lint
 
 go 1.26.0
 
+toolchain go1.26.11
+
 tool (
 	github.com/rhysd/actionlint/cmd/actionlint
 	github.com/zegl/kube-score/cmd/kube-score

@@ -2,6 +2,8 @@ module github.com/capportal/cluster-api-provider-portal/hack/monitoring
 
 go 1.26.0
 
+toolchain go1.26.11
+
 tool k8s.io/kube-state-metrics/v2
 
 require (

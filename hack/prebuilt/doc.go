@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command prebuilt takes programs out of the container images in which their projects release them, and puts them into bin/. make kube and
-// make core run it before they compile anything. PREBUILT says what they do:
+// Command prebuilt takes programs out of the container images in which their projects release them, and puts them into bin/. make kube runs
+// it before it compiles anything. PREBUILT says what it does:
 //
 //	make demo               # take what can be had, and compile the rest
 //	make demo PREBUILT=0    # compile everything

@@ -268,6 +268,7 @@ func TestImagesOfTheCheckout(t *testing.T) {
 		"kwok":              "registry.k8s.io/kwok/kwok:" + version(kube, "sigs.k8s.io/kwok"),
 		"capi-core-manager": "registry.k8s.io/cluster-api/cluster-api-controller:" + version("go.mod", capi),
 		"clusterctl":        "registry.k8s.io/cluster-api/clusterctl:" + version("go.mod", capi),
+		"kustomize":         "registry.k8s.io/kustomize/kustomize:" + version(kube, "sigs.k8s.io/kustomize/kustomize/v5"),
 	}
 	for _, v := range regexp.MustCompile(`(?m)^v\S+`).FindAllString(read("cloud/emulator/workload/versions.txt"), -1) {
 		want["kube-apiserver-"+v] = "registry.k8s.io/kube-apiserver:" + v

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package arrow tests the dependency rules of the design: main → controllers → cloud → HTTPS, and which rooms of controllers know which.
+// Package arrow tests the dependency rules of the design: main → controllers → cloud → HTTPS, and which rooms of controllers know which, and
+// the versions of the modules.
 package arrow
 
 import (

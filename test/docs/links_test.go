@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+var link = regexp.MustCompile(`\]\(([^)\s]+)\)|src(?:set)?="([^"]+)"`)
 
-// TestLinks checks that each link inside the repository leads to an existing file and heading.
+// TestLinks checks that each link and picture inside the repository leads to an existing file and heading.
 func TestLinks(t *testing.T) {
 	count := 0
 	for _, p := range pages(t) {
 		for _, found := range link.FindAllStringSubmatch(p.text, -1) {
-			target := found[1]
+			target := found[1] + found[2]
 			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
 				continue
 			}

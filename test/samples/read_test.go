@@ -21,6 +21,7 @@ import (
 var gone = map[string]map[string]string{
 	infrav1.OperationAnnotation: {
 		"searched": "a lost creation is looked for again and again",
+		"nodes":    "a job counts as stuck after 30 minutes without progress, however many nodes it touches",
 	},
 }
 

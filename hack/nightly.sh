@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# make nightly: runs what .ci/run leaves out, one suite after the other, and prints for each how long it took and what it skipped, or its last
+# line if it failed. The whole output of each is in bin/nightly.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+make=${MAKE:-make}
+logs=bin/nightly
+mkdir -p "$logs"
+suites=(
+	test-browser
+	test-dashboards
+	test-upgrade
+	test-upstream
+	test-e2e
+	"portals LIVES=10000"
+	"soak FOR=20m SEED=$(date +%s)"
+	"fuzz FUZZTIME=1m"
+)
+printf 'make %s\n' "${suites[@]}"
+failed=0
+for suite in "${suites[@]}"; do
+	begin=$SECONDS
+	log=$logs/${suite%% *}.log
+	# shellcheck disable=SC2086 # a target and its variables
+	if "$make" --no-print-directory $suite >"$log" 2>&1; then result=passed; else result=failed failed=1; fi
+	printf '%-32s %-7s %3d min\n' "make $suite" "$result" $(((SECONDS - begin + 59) / 60))
+	if [ "$result" = failed ]; then tail -n 1 "$log" | sed 's/^/    /'; fi
+	grep -A 1 -e '--- SKIP' "$log" | grep -v -e '--- SKIP' -e '^--$' | sort -u | sed 's/^ */    skipped: /'
+done
+exit "$failed"

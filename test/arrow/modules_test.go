@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package arrow
+
+import (
+	"encoding/json"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// root is the folder of the repository.
+const root = "../.."
+
+// apart are the folders whose programs are not part of a sandbox or a test, with the reason for versions of their own.
+var apart = map[string]string{
+	"hack/licenses":   "reads licences with the versions that it was released with",
+	"hack/lint":       "the linters are built as they were released",
+	"hack/monitoring": "kube-state-metrics is built as it was released, and only for the dashboards",
+	"hack/release":    "builds what a release needs, and nobody else",
+	"hack/tools":      "golangci-lint and controller-gen are built as they were released",
+}
+
+// moduleFile is what go mod edit -json prints of a go.mod file.
+type moduleFile struct {
+	Toolchain string
+	Require   []struct{ Path, Version string }
+	Replace   []struct {
+		Old, New struct{ Path, Version string }
+	}
+}
+
+// read reads a go.mod file.
+func read(t *testing.T, file string) moduleFile {
+	t.Helper()
+	out, err := exec.Command("go", "mod", "edit", "-json", file).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	var m moduleFile
+	if err := json.Unmarshal(out, &m); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return m
+}
+
+// versions returns the version with which each required module is built.
+func (m moduleFile) versions() map[string]string {
+	versions := map[string]string{}
+	for _, required := range m.Require {
+		versions[required.Path] = required.Version
+	}
+	for _, replaced := range m.Replace {
+		if _, required := versions[replaced.Old.Path]; required {
+			versions[replaced.Old.Path] = replaced.New.Version
+		}
+	}
+	return versions
+}
+
+// moduleFolders returns the folders with a go.mod, apart from the root.
+func moduleFolders(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "*", "*", "go.mod"))
+	if err != nil || len(files) < 3 {
+		t.Fatalf("found only %v, %v", files, err)
+	}
+	folders := []string{}
+	for _, file := range files {
+		folder, err := filepath.Rel(root, filepath.Dir(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		folders = append(folders, filepath.ToSlash(folder))
+	}
+	return folders
+}
+
+// TestVersions checks that all programs of a sandbox and all tests are built with one version of each module. Otherwise each dependency
+// would be compiled several times, which takes minutes.
+func TestVersions(t *testing.T) {
+	main := read(t, root+"/go.mod")
+	want := main.versions()
+	for _, folder := range moduleFolders(t) {
+		other := read(t, filepath.Join(root, folder, "go.mod"))
+		if other.Toolchain != main.Toolchain {
+			t.Errorf("%s/go.mod has toolchain %q, and go.mod has %q", folder, other.Toolchain, main.Toolchain)
+		}
+		if apart[folder] != "" {
+			continue
+		}
+		versions := other.versions()
+		for _, path := range slices.Sorted(maps.Keys(versions)) {
+			if want[path] != "" && versions[path] != want[path] {
+				t.Errorf("%s/go.mod has %s %s, and go.mod has %s: run go get %s@%s in one of them, then go mod tidy, or add the folder to apart with a reason",
+					folder, path, versions[path], want[path], path, want[path])
+			}
+		}
+	}
+	for folder := range apart {
+		if !slices.Contains(moduleFolders(t), folder) {
+			t.Errorf("apart has %s, which has no go.mod any more", folder)
+		}
+	}
+}
+
+// TestFollowsCore checks that the provider is built with the versions of Kubernetes' modules and of controller-runtime with which Cluster
+// API's core is released, so that both are tested together.
+func TestFollowsCore(t *testing.T) {
+	file, err := exec.Command("go", "list", "-m", "-f", "{{.GoMod}}", "sigs.k8s.io/cluster-api").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	core := read(t, strings.TrimSpace(string(file))).versions()
+	compared := 0
+	for path, version := range read(t, root+"/go.mod").versions() {
+		if core[path] == "" || !strings.HasPrefix(path, "k8s.io/") && path != "sigs.k8s.io/controller-runtime" {
+			continue
+		}
+		compared++
+		if version != core[path] {
+			t.Errorf("go.mod has %s %s, and core's has %s", path, version, core[path])
+		}
+	}
+	if compared < 8 {
+		t.Errorf("only %d modules were compared", compared)
+	}
+}
