@@ -34,6 +34,7 @@ CYCLONEDX := $(BIN)/cyclonedx-gomod
 KUBE_SCORE := $(BIN)/kube-score
 ACTIONLINT := $(BIN)/actionlint
 GOVULNCHECK := $(BIN)/govulncheck
+GOTESTSUM := $(BIN)/gotestsum
 GO_LICENSES := $(BIN)/go-licenses
 GOLANGCI_LINT := $(BIN)/golangci-lint
 KUBE_STATE_METRICS := $(BIN)/kube-state-metrics
@@ -85,6 +86,9 @@ $(ACTIONLINT): $(LINT_MODULE)
 
 $(GOVULNCHECK): $(LINT_MODULE)
 	@hack/build.sh govulncheck golang.org/x/vuln/cmd/govulncheck lint
+
+$(GOTESTSUM): $(LINT_MODULE)
+	@hack/build.sh gotestsum gotest.tools/gotestsum lint
 
 $(GO_LICENSES): $(LICENSES_MODULE)
 	@hack/build.sh go-licenses github.com/google/go-licenses licenses
@@ -322,7 +326,8 @@ TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end
 # sets -short: then tests that have a smaller sibling skip themselves.
 SUITES := attacks|autoscaler|capibehavior|gitops|hostile|ownership|randomized|release|rights|samples|secrets|topology
 # Suites start API servers, so memory limits the number of packages that run at a time on any number of cores.
-ON_SERVERS = KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -timeout 60m -skip $(HISTORIES)
+GOTEST := go test
+ON_SERVERS = KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} $(GOTEST) -timeout 60m -p 3 -skip $(HISTORIES)
 # Packages whose tests wait for servers. They come first, so that tests that only calculate fill the pauses.
 WAITING := ./test/stories . ./cloud/emulator/workload
 
@@ -331,8 +336,7 @@ LIVES := 2000
 AT_PORTALS := go test ./test/portals -run TestRandomPortals -timeout 30m -lives
 
 # Packages whose tests start no API server and need nothing from bin/.
-CHECKED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/test/|/emulator/workload$$|/hack/fleet') \
-	./test/arrow ./test/docs ./test/gitops/health ./test/sandbox/demo
+CHECKED = $$(awk '!/\/test\/|\/emulator\/workload$$|\/hack\/fleet$$/ || /\/test\/(arrow|docs|gitops\/health|sandbox\/demo)$$/' <<<"$(TESTED)")
 
 .PHONY: check
 check: ## Build, vet and run the unit tests, without API servers (a minute; before each commit)
@@ -340,19 +344,32 @@ check: ## Build, vet and run the unit tests, without API servers (a minute; befo
 	go vet ./...
 	PORTAL_TEST_WITHOUT_KUBE=1 go test $(CHECKED)
 
-.PHONY: test test-all
-test: PACKAGES = -short -p 3 $(WAITING) $$(grep -vE '/test/($(SUITES))$$' <<<"$(TESTED)") ## Run the packages' tests and the stories (14 minutes on 2 cores; before a pull request)
-test-all: PACKAGES = -p 2 $(TESTED) ## Run all tests that need no containers, as CI does
-test test-all: kube build
+.PHONY: test
+test: kube build ## Run the packages' tests and the stories (14 minutes on 2 cores; before a pull request)
 	@echo "10,000 random histories on a model (controllers/claims), and beside them everything else"
 	@$(ON_MODEL) -rapid.seed=1 & model=$$!; trap 'kill $$model 2>/dev/null || true' EXIT; \
-	$(AT_PORTALS) $(LIVES); $(ON_SERVERS) $(PACKAGES); wait $$model
-	@[ $@ = test-all ] || echo 'make test left out $(words $(subst |, ,$(SUITES))) suites and the tests that -short skips: make test-all runs them'
+	$(AT_PORTALS) $(LIVES); $(ON_SERVERS) -short $(WAITING) $$(grep -vE '/test/($(SUITES))$$' <<<"$(TESTED)"); wait $$model
+	@echo 'make test left out $(words $(subst |, ,$(SUITES))) suites and the tests that -short skips: make test-all runs them'
+
+# The tests on servers mostly wait, so the tests without servers and the race detector fill their pauses.
+.PHONY: test-all
+test-all: GOTEST := $(GOTESTSUM) --format pkgname --format-icons text --hide-summary output --
+test-all: kube build $(GOTESTSUM) ## Run all tests that need no containers, those without servers with the race detector, as CI does
+	@mkdir -p $(BIN)/log
+	@$(ON_MODEL) -rapid.seed=1 & model=$$!; \
+	nice $(MAKE) --no-print-directory test-race >$(BIN)/log/race 2>&1 & race=$$!; \
+	trap 'kill $$model $$race 2>/dev/null || true' EXIT; \
+	$(AT_PORTALS) $(LIVES); $(ON_SERVERS) . $$(grep -vxFf <(printf '%s\n' $(CHECKED)) <<<"$(TESTED)"); \
+	wait $$model; wait $$race || { cat $(BIN)/log/race; exit 1; }; cat $(BIN)/log/race
 
 # The race detector makes Go compile every dependency once more, so it is not part of make test. CI runs both.
 .PHONY: test-race
 test-race: ## Run the unit tests with the race detector
 	CGO_ENABLED=1 PORTAL_TEST_WITHOUT_KUBE=1 go test -race -skip $(HISTORIES) $(CHECKED)
+
+.PHONY: test-docs
+test-docs: ## Run the tests that read pages (seconds; all that CI runs if only pages changed)
+	go test ./test/docs ./test/gitops/health ./cmd/portalctl
 
 .PHONY: portals
 portals: ## Live at random portals: make portals LIVES=10000
@@ -468,6 +485,20 @@ test-upstream: kube build ## Run Cluster API's own specs (docs/development/upstr
 	trap 'kill -TERM -- -$$run' INT TERM; \
 	wait $$run || code=$$?; while kill -0 $$run 2>/dev/null; do wait $$run || code=$$?; done; \
 	[ ! -f _artifacts/upstream/table.txt ] || cat _artifacts/upstream/table.txt; exit $$code
+
+# The Go module proxy does not have the autoscaler, so it is built from its repository.
+AUTOSCALER_SOURCE := https://github.com/kubernetes/autoscaler
+AUTOSCALER_TAG := cluster-autoscaler-1.36.1
+
+$(BIN)/cluster-autoscaler:
+	@echo "$(AUTOSCALER_TAG) into bin/ (some minutes, once)"
+	@source=$$(mktemp -d); trap 'rm -rf "$$source"' EXIT; \
+	git clone --quiet --depth 1 --branch $(AUTOSCALER_TAG) $(AUTOSCALER_SOURCE) "$$source"; \
+	GOFLAGS='-trimpath -buildvcs=false -tags=clusterapi' go -C "$$source/cluster-autoscaler" build -o $(CURDIR)/$@ .
+
+.PHONY: test-autoscaler
+test-autoscaler: kube build $(BIN)/cluster-autoscaler ## Test with the real cluster-autoscaler (test/autoscaler)
+	$(ON_SERVERS) ./test/autoscaler -count 1 -v
 
 .PHONY: nightly
 nightly: kube build ## Run what .ci/run leaves out, and print what passed, failed and was skipped (hours)

@@ -12,6 +12,7 @@ suites=(
 	test-browser
 	test-dashboards
 	test-upgrade
+	test-autoscaler
 	test-upstream
 	test-e2e
 	"portals LIVES=10000"
