@@ -205,6 +205,14 @@ const (
 	EventOperationSucceeded = "OperationSucceeded"
 	// EventOperationFailed: the portal's job failed.
 	EventOperationFailed = "OperationFailed"
+	// EventNodeDrainStarted: core or the provider drains a worker node, because the portal is expected to remove it next.
+	EventNodeDrainStarted = "NodeDrainStarted"
+	// EventNodeDrainBlocked: Pods that cannot be evicted hold the drain of a worker node.
+	EventNodeDrainBlocked = "NodeDrainBlocked"
+	// EventNodeDrainEnded: a worker node is drained, or it stays and takes Pods again.
+	EventNodeDrainEnded = "NodeDrainEnded"
+	// EventMachineMoved: a Machine was moved from one Node to another.
+	EventMachineMoved = "MachineMoved"
 	// EventUnexpectedWorkersRemoved: the portal removed other workers than expected.
 	EventUnexpectedWorkersRemoved = "UnexpectedWorkersRemoved"
 	// EventNetworkRemains: the network created from a CIDR, or the VPC that was to be created, cannot be deleted by the portal's API.

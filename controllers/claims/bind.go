@@ -3,6 +3,7 @@
 package claims
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -28,7 +29,7 @@ func (p *planner) bind() {
 	var without []*claim
 	for _, c := range waiting {
 		if n := p.choose(c); n != nil {
-			p.bindTo(c, n)
+			p.bindTo(c, n, "%s", c.without())
 			continue
 		}
 		without = append(without, c)
@@ -99,7 +100,11 @@ func (p *planner) rebind() {
 				continue
 			}
 			if other := p.choose(c); other != nil && (other.Ready || !lost) {
-				p.bindTo(c, other)
+				why := fmt.Sprintf("Node %s has not been Ready for %s", n.Name, leftOverTime)
+				if !lost {
+					why = "it shared Node " + n.Name
+				}
+				p.bindTo(c, other, "%s", why)
 			}
 		}
 	}
@@ -129,7 +134,8 @@ func (p *planner) takeOver(without []*claim) {
 		}
 		old.want.DeleteFirst = true
 		old.at.taken = true
-		p.bindTo(c, old.at)
+		old.why.add("the up-to-date Machine %s takes its Node over", c.Name)
+		p.bindTo(c, old.at, "it takes the Node of the outdated Machine %s over", old.Name)
 		p.plan.Unbound--
 		beyond--
 	}
@@ -149,6 +155,14 @@ func (p *planner) outdatedOf(owner string) (found *claim) {
 	return found
 }
 
+// without is why a Machine has no node.
+func (c *claim) without() string {
+	if c.state == stateLost {
+		return fmt.Sprintf("its Node %s is gone", c.ClaimNode)
+	}
+	return "it had no Node"
+}
+
 // completeBind completes a bind that was interrupted, or whose Machine still names its previous node.
 func (p *planner) completeBind(c *claim) {
 	if c.wasDraining() && p.Activity == RemovingNodes {
@@ -156,17 +170,22 @@ func (p *planner) completeBind(c *claim) {
 	}
 	c.want.PreDrain, c.want.PreTerminate = true, true
 	c.pointAtNode()
+	if c.want != c.Machine && len(c.why) == 0 {
+		c.why.add("it has Node %s", c.at.Name)
+	}
 }
 
 // pointAtNode makes the nodeRef name the node of the claim, if the Machine shows the claim and still names another node.
 func (c *claim) pointAtNode() {
-	if c.NodeRef != "" && c.ProviderID == c.ClaimProviderID {
+	if c.NodeRef != "" && c.NodeRef != c.at.Name && c.ProviderID == c.ClaimProviderID {
 		c.want.NodeRef = c.at.Name
+		c.why.add("it has Node %s", c.at.Name)
 	}
 }
 
-// bindTo binds a Machine to a node, with both hooks. If it would be remediated there, it is shielded.
-func (p *planner) bindTo(c *claim, n *worker) {
+// bindTo binds a Machine to a node, with both hooks, for the given reason. If it would be remediated there, it is shielded.
+func (p *planner) bindTo(c *claim, n *worker, why string, args ...any) {
+	c.why.add(why, args...)
 	c.want.PreDrain, c.want.PreTerminate = true, true
 	if (n.wouldBeRemediated() || !n.Remediated.IsZero()) && !c.Unhealthy {
 		c.want.Shielded = true
@@ -178,7 +197,15 @@ func (p *planner) bindTo(c *claim, n *worker) {
 // moveTo writes the Node's identity into the claim. The Node gets a providerID if it has none.
 func (p *planner) moveTo(c *claim, n *worker) {
 	c.noteDrainRules()
-	n.want.ProviderID = n.idIn(p.ClusterID)
+	p.identify(n, "Machine %s gets it", c.Name)
 	c.want.ClaimProviderID, c.want.ClaimNode, c.want.ClaimNodeUID = n.want.ProviderID, n.Name, n.UID
 	n.taken = true
+}
+
+// identify gives the Node a providerID if it has none.
+func (p *planner) identify(n *worker, why string, args ...any) {
+	if n.ProviderID == "" {
+		n.want.ProviderID = n.idIn(p.ClusterID)
+		n.why.add(why, args...)
+	}
 }

@@ -3,6 +3,7 @@
 package claims
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -100,7 +101,9 @@ func (p *planner) undoAbortedDrains() {
 		}
 		if node := p.nodeNamed(c.ClaimNode); node != nil && node.Cordoned {
 			node.want.DrainState = DrainState{}
+			node.why.add("Machine %s is not being deleted any more", c.Name)
 		}
+		c.why.add("it is not being deleted any more")
 		c.want.PreDrain, c.want.PreTerminate = true, true
 	}
 }
@@ -123,13 +126,15 @@ func (p *planner) moveHeld() {
 		switch {
 		case !n.inUse() && c != nil && !n.withheld:
 			if c.at.TaintedByAutoscaler && c.at.inUse() {
-				c.at.want.DrainState = DrainState{} // it stays, with the other Machine
+				c.at.want.DrainState = DrainState{}
+				c.at.why.add("it stays, with another Machine")
 			}
+			c.why.add("%s", p.goes(n))
 			p.moveTo(c, n)
 			c.at.awaited = true
 		case holder == nil || n.taken:
 		case c != nil:
-			p.bindTo(holder, c.at) // Ready or not, one of the two stays
+			p.bindTo(holder, c.at, "%s. Machine %s, which is being deleted, goes with it", p.goes(n), c.Name) // Ready or not, one of the two stays
 			n.awaited, c.at.awaited = true, true
 		default:
 			p.vacate(n, holder)
@@ -147,6 +152,7 @@ func (p *planner) drainHeld(n *worker) {
 		case c.state != stateHeld || c.passedPreDrain():
 		case c.NodeRef == n.Name:
 			c.want.PreDrain = false
+			c.why.add("%s", p.goes(n))
 			return
 		default:
 			c.pointAtNode()
@@ -180,8 +186,9 @@ func (p *planner) vacate(n *worker, holder *claim) {
 			}
 			if drained {
 				other.want.DrainState = DrainState{}
+				other.why.add("it stays, and Machine %s takes it", holder.Name)
 			}
-			p.bindTo(holder, other)
+			p.bindTo(holder, other, "%s", p.goes(n))
 			n.awaited = true
 			return
 		}
@@ -197,6 +204,7 @@ func (p *planner) uncordonStaying() {
 	for _, n := range p.workers {
 		if n.drainingOrDrained() && n.Ready && !n.leaving && len(n.departing) == 0 && !n.taken && !p.namedByDeleting(n) {
 			n.want.DrainState = DrainState{}
+			n.why.add("it stays: %s", p.wanted())
 			n.taken = true // in this pass. The next one may bind a Machine to it
 		}
 	}
@@ -210,7 +218,7 @@ func (p *planner) drainFree() {
 		if !n.free() || n.awaited || p.removable(n) || !p.settled && !started {
 			continue
 		}
-		p.write(Write{Step: DrainNode, Node: Change[Node]{n.Node, n.Node}})
+		p.write(Write{Step: DrainNode, Node: Change[Node]{n.Node, n.Node}, Why: "no Machine has it, and " + p.goes(n)})
 		p.requeueAfter(evictInterval)
 	}
 }
@@ -240,7 +248,7 @@ func (p *planner) deleteLeftOver() {
 	}
 	for _, n := range p.Nodes {
 		if !n.Ready && !n.Drained.IsZero() && !p.claimed(n) && p.isLost(n) {
-			p.write(Write{Step: DeleteNode, Node: Change[Node]{n, n}})
+			p.write(Write{Step: DeleteNode, Node: Change[Node]{Seen: n}, Why: fmt.Sprintf("it was drained and is not Ready, and %d other Nodes are", p.Size)})
 		}
 	}
 }

@@ -275,7 +275,7 @@ func (w *world) begin() *pass {
 		byCore := write.Step == WriteMachine && seen.PreDrain && !want.PreDrain && want.PreTerminate
 		starts := byCore || write.Step == DrainNode && !write.Node.Seen.drainingOrDrained()
 		if starts && (len(w.running()) <= view.Desired && !unclear || view.Unasked) {
-			w.fail("%s: a node is drained though no node is to go", write)
+			w.fail("%s: a node is drained though no node is to go", write.brief())
 		}
 	}
 	return &pass{Plan: plan, view: view, writes: plan.Writes}

@@ -8,9 +8,10 @@ import "time"
 type Plan struct {
 	// Writes change the objects that are not as they should be, in this order. A pass may be interrupted before and after each.
 	Writes []Write
-	// Scale asks the portal for Size workers.
+	// Scale asks the portal for Size workers. Why is the reason, for people.
 	Scale bool
 	Size  int
+	Why   string
 	// Desired is View.Desired or, if no object asks for workers, how many stay.
 	Desired int
 

@@ -65,7 +65,7 @@ func (p *planner) addToPool() {
 	for _, n := range p.workers {
 		switch {
 		case n.pooled && !n.withheld:
-			n.want.ProviderID = n.idIn(p.ClusterID)
+			p.identify(n, "it belongs to the pool")
 		case !n.pooled && !n.Uninitialized && p.Pool.knows(p.ClusterID, n.Node) && !p.Pool.Deleting:
 			p.addMember(n)
 		}
@@ -76,7 +76,7 @@ func (p *planner) addToPool() {
 			return
 		}
 		p.addMember(n)
-		n.want.ProviderID = n.idIn(p.ClusterID)
+		p.identify(n, "it belongs to the pool")
 	}
 }
 

@@ -15,6 +15,7 @@ type claim struct {
 	want  Machine // as it should be
 	state state
 	at    *worker // nil if it has no node, or its node is gone
+	why   reasons // for what differs
 }
 
 // mismatched reports whether the Machine gets no node because its template asks for other workers than the portal cluster has.
@@ -24,6 +25,7 @@ func (c *claim) mismatched() bool { return c.TemplateMismatch && c.state == stat
 type worker struct {
 	Node
 	want      Node     // as it should be
+	why       reasons  // for what differs
 	live      []*claim // of Machines that stay
 	departing []*claim // of Machines that are being deleted, and were not released
 	// leaving reports that the node is among those that are removed next. awaited reports that a held Machine is being moved to

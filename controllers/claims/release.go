@@ -14,8 +14,11 @@ func (p *planner) release() {
 		case !c.blockedByHooks():
 		case c.at == nil && c.namesNoNode() && !c.PortalMachineDeleted:
 			c.want.PreDrain, c.want.PreTerminate = false, false
-		case c.at == nil || c.passedPreDrain():
-			p.detach(c)
+			c.why.add("it never had a Node")
+		case c.at == nil:
+			p.detach(c, "its Node is gone")
+		case c.passedPreDrain():
+			p.detach(c, "core went past the drain, because it knew no Node")
 		case c.state == stateHeld:
 			p.releaseHeld(c)
 		default:
@@ -33,8 +36,11 @@ func (p *planner) releaseDrained(c *claim) {
 		return
 	case c.state == stateDrained && !c.DrainSkipped && !c.at.inUse() && (goes || p.nodesChanging()) && c.at.Cordoned && !c.at.drained():
 		c.at.want.DrainState = DrainState{Cordoned: true, Drained: p.Now}
+		c.at.why.add("core has drained it for Machine %s", c.Name)
+		p.detach(c, "core has drained its Node")
+		return
 	}
-	p.detach(c)
+	p.detach(c, "its Node is not removed next: "+p.wanted())
 }
 
 // releaseHeld releases a held Machine, unless it waits for a node that is removed next, or that is not decided yet.
@@ -45,7 +51,7 @@ func (p *planner) releaseHeld(c *claim) {
 	case c.at.leaving && !c.at.inUse() && p.isFirstDeparting(c):
 	case p.surplus > 0 && !p.settled && !c.at.inUse():
 	default:
-		p.detach(c)
+		p.detach(c, "its Node is not removed next: "+p.wanted())
 	}
 }
 
@@ -62,15 +68,21 @@ func (p *planner) nodesChanging() bool {
 // noteDrainRules notes the rules of a Machine on the node that it gives up, unless another Machine stays on the node. The provider
 // drains the node by these rules if no other Machine comes.
 func (c *claim) noteDrainRules() {
-	if c.at != nil && !slices.ContainsFunc(c.at.live, func(other *claim) bool { return other != c }) {
-		c.at.want.DrainRules = c.DrainRules
+	if c.at == nil || slices.ContainsFunc(c.at.live, func(other *claim) bool { return other != c }) {
+		return
 	}
+	if c.at.want.DrainRules != c.DrainRules {
+		c.at.why.add("Machine %s gives it up", c.Name)
+	}
+	c.at.want.DrainRules = c.DrainRules
 }
 
-// detach releases a claim. If a MachineHealthCheck replaced the Machine, the node gets a mark.
-func (p *planner) detach(c *claim) {
+// detach releases a claim for the given reason. If a MachineHealthCheck replaced the Machine, the node gets a mark.
+func (p *planner) detach(c *claim, why string) {
+	c.why.add("%s", why)
 	if c.Unhealthy && c.at != nil && !c.at.inUse() && (c.at.Remediated.IsZero() || c.at.Remediated.Before(c.Created)) {
 		c.at.want.Remediated = p.Now
+		c.at.why.add("Machine %s was unhealthy", c.Name)
 	}
 	c.noteDrainRules()
 	c.want.ClaimProviderID = ReleasedProviderID(p.ClusterID, c.Name)
@@ -85,9 +97,12 @@ func (p *planner) forgetNode(c *claim) {
 		// core has not copied the providerID yet. Even if the Machine shows none, core may be about to write the previous one
 	case c.NodeRef != "":
 		c.want.NodeRef = ""
+		c.why.add("it was released")
 	case left != nil && !left.drainingOrDrained() && (left.TaintedByAutoscaler || left.Cordoned && !c.PreDrain && c.PreTerminate):
 		left.want.DrainState = DrainState{}
+		left.why.add("it stays, and Machine %s was released", c.Name)
 	default:
 		c.want.PreDrain, c.want.PreTerminate = false, false
+		c.why.add("it was released, and names no Node")
 	}
 }

@@ -3,6 +3,7 @@
 package claims
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -19,10 +20,13 @@ func (p *planner) shield() {
 			continue
 		}
 		switch {
-		case p.takesNodes() && !c.Unhealthy:
+		case p.takesNodes() && !c.Unhealthy && !c.Shielded:
 			c.want.Shielded = true
+			c.why.add("the portal removes or replaces nodes")
 		case !p.takesNodes() && c.Shielded && !c.differs(WriteClaim) && p.healthy(c):
 			c.want.Shielded, c.at.want.Remediated = false, time.Time{}
+			c.why.add("the portal is at rest, and Node %s is healthy", c.at.Name)
+			c.at.why.add("it is healthy")
 		}
 	}
 }
@@ -52,13 +56,25 @@ func (p *planner) protectFromAutoscaler() {
 	from := p.firstProtected(line)
 	for i, n := range line {
 		protected := i >= from || p.Autoscaled && n.pooled
-		if !n.ScaleDownSetByUser {
+		if !n.ScaleDownSetByUser && protected != n.ScaleDownDisabled {
 			n.want.ScaleDownDisabled = protected
+			n.why.add("%s", p.protectionReason())
 		}
 	}
 	if p.Autoscaled && p.Order != Random {
 		p.requeueAfter(podsInterval)
 	}
+}
+
+// protectionReason is why nodes are protected from the autoscaler, or are no longer.
+func (p *planner) protectionReason() string {
+	switch {
+	case !p.Autoscaled:
+		return "the cluster autoscaler scales nothing here"
+	case p.Order == Random, p.surplus > 0, p.takesNodes():
+		return "the cluster autoscaler may remove no node now: " + p.wanted()
+	}
+	return fmt.Sprintf("the cluster autoscaler may remove the nodes that the portal removes first (%s), up to one with a Pod that must stay", p.orderWords())
 }
 
 // firstProtected returns the index of the first node in the line that the autoscaler must not choose.

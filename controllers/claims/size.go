@@ -45,7 +45,9 @@ func (p *planner) allStay(size int) bool {
 	return !p.AnswerLost && (len(p.leaving) == 0 || p.Desired >= size || unclear)
 }
 
-func (p *planner) requestSize(size int) { p.plan.Scale, p.plan.Size = true, size }
+func (p *planner) requestSize(size int) {
+	p.plan.Scale, p.plan.Size, p.plan.Why = true, size, p.requestReason(size)
+}
 
 // scaleReached reports whether the Nodes show that a scale is done. A Node that is not Ready may still be joining, or its
 // machine may be gone.

@@ -83,8 +83,8 @@ func was(node string) func(*Machine) {
 }
 func forgotten(m *Machine) { m.NodeRef = "" }
 
-// String formats a write for a reader: all that it changes, and the object.
-func (w Write) String() string {
+// brief formats a write for a reader: all that it changes, and the object.
+func (w Write) brief() string {
 	m, n := w.Machine, w.Node
 	switch w.Step {
 	case WriteList:
@@ -148,7 +148,7 @@ func either(yes bool, word, other string) string {
 func summary(p Plan) string {
 	var words []string
 	for _, w := range p.Writes {
-		words = append(words, w.String())
+		words = append(words, w.brief())
 	}
 	if p.Scale {
 		words = append(words, fmt.Sprintf("scale %d", p.Size))

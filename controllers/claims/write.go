@@ -13,6 +13,7 @@ type Write struct {
 	List    []string        // WriteList
 	Node    Change[Node]    // WriteNode, DrainNode, DeleteNode
 	Machine Change[Machine] // WriteMachine, WriteClaim, WriteNodeRef
+	Why     string          // for people
 }
 
 // Step is what a Write is about.
@@ -45,17 +46,17 @@ const (
 // writeChanges plans the writes of all objects that are not as they should be.
 func (p *planner) writeChanges() {
 	if p.Pool != nil && !slices.Equal(p.list, p.Pool.List) {
-		p.write(Write{Step: WriteList, List: p.list})
+		p.write(Write{Step: WriteList, List: p.list, Why: "the pool lists the Nodes that belong to it"})
 	}
 	for _, n := range p.nodes {
 		if n.want != n.Node {
-			p.write(Write{Step: WriteNode, Node: Change[Node]{n.Node, n.want}})
+			p.write(Write{Step: WriteNode, Node: Change[Node]{n.Node, n.want}, Why: n.why.String()})
 		}
 	}
 	for _, step := range []Step{WriteMachine, WriteClaim, WriteNodeRef} {
 		for _, c := range p.claims {
 			if c.differs(step) {
-				p.write(Write{Step: step, Machine: Change[Machine]{c.Machine, c.want}})
+				p.write(Write{Step: step, Machine: Change[Machine]{c.Machine, c.want}, Why: c.why.String()})
 			}
 		}
 	}

@@ -6,7 +6,10 @@ import "slices"
 
 // carryOut does one write, and reports whether its object still exists.
 func (w *world) carryOut(write Write) bool {
-	w.say("%s", write)
+	w.say("%s: %s", write.brief(), write.Why)
+	if write.Why == "" || len(write.Moves()) == 0 && write.Step != DrainNode {
+		w.fail("%s has the reason %q, and the moves %q", write.brief(), write.Why, write.Moves())
+	}
 	switch write.Step {
 	case WriteList:
 		return w.carryOutList(write.List)

@@ -17,6 +17,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/noderefutil"
 	core "sigs.k8s.io/cluster-api/core/reconcilers/machine/drain"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -95,4 +96,19 @@ func (b *bounded) List(ctx context.Context, list client.ObjectList, opts ...clie
 func waits(result core.EvictionResult) string {
 	_, text, _ := strings.Cut(result.ConditionMessage(metav1.Time{}), ":\n")
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\n", "; "), "* ", "")
+}
+
+// Blocked returns the parts of a drain's message, core's or the provider's, that name Pods which cannot be evicted.
+func Blocked(message string) (blocked []string) {
+	for _, line := range strings.Split(strings.ReplaceAll(message, "\n* ", "; "), "; ") {
+		if strings.Contains(line, ": cannot evict pod") || strings.Contains(line, ": failed to evict Pod") {
+			blocked = append(blocked, line)
+		}
+	}
+	return blocked
+}
+
+// BlockedByCore returns which Pods block the drain of a Machine, as core reports it.
+func BlockedByCore(m *clusterv1.Machine) string {
+	return strings.Join(Blocked(conditions.GetMessage(m, clusterv1.MachineDeletingCondition)), "; ")
 }

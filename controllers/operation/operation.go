@@ -66,6 +66,8 @@ type Operation struct {
 	// Before are the worker nodes before a scale. Before an upgrade, they are those that were schedulable, until RestoreScheduling has looked
 	// at them after a failure.
 	Before []claims.NodeSnapshot `json:"before,omitempty"`
+	// Why is why the provider sends the request, for people.
+	Why string `json:"why,omitempty"`
 	// Unknown is the reason for which it is not known whether the portal runs the operation.
 	Unknown string `json:"unknown,omitempty"`
 	// Result is empty while the operation is in flight.
@@ -151,4 +153,12 @@ func (o *Operation) words(id string) (noun, done string) {
 	case Delete:
 	}
 	return "deletion of cluster " + o.Target, "Deleted cluster " + o.Target
+}
+
+// because returns why the provider sent the request, as the end of a sentence.
+func (o *Operation) because() string {
+	if o.Why == "" {
+		return ""
+	}
+	return ": " + o.Why
 }

@@ -98,7 +98,7 @@ func (m Runner) Refuse(op *Operation, o outcome.Outcome) outcome.Outcome {
 func (m Runner) send(ctx context.Context, before State, send Send) (outcome.Outcome, error) {
 	op := m.State.Last
 	log := ctrl.LoggerFrom(ctx).WithValues("operation", op.ID, "type", op.Type, "target", op.Target, "portalCluster", m.Cluster)
-	log.Info("Sending a request to the portal")
+	log.Info("Sending a request to the portal", "why", op.Why)
 	created, err := send(ctx)
 	if err != nil {
 		log.Info("The portal did not accept the request, or its answer was lost", "reason", outcome.FromPortalError(err).Reason, "error", outcome.Text(err))
@@ -112,7 +112,7 @@ func (m Runner) send(ctx context.Context, before State, send Send) (outcome.Outc
 		return outcome.Fail(err), nil
 	}
 	op = m.State.Last
-	m.event(corev1.EventTypeNormal, infrav1.EventOperationStarted, op, "The portal accepted the %s (job %s)", op, op.JobID)
+	m.event(corev1.EventTypeNormal, infrav1.EventOperationStarted, op, "The portal accepted the %s (job %s)%s", op, op.JobID, op.because())
 	return outcome.Outcome{RequeueAfter: m.running(op).RequeueAfter}, nil
 }
 

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -27,11 +26,12 @@ const autoscalerTaint = "ToBeDeletedByClusterAutoscaler"
 // writeNode does one write of a Node, on the Node as it is now. If the Node is gone and no claim needs its providerID, it does nothing. It
 // returns what a drain waits for, or "".
 func (k Keeper) writeNode(
-	ctx context.Context, cluster *clusterv1.Cluster, workload client.Client, members Members, w claims.Write,
+	ctx context.Context, cluster *clusterv1.Cluster, workload client.Client, members Members, w *claims.Write,
 ) (waits string, err error) {
 	node, seen, want := &corev1.Node{}, w.Node.Seen, w.Node.Want
 	err = workload.Get(ctx, client.ObjectKey{Name: seen.Name}, node)
-	if apierrors.IsNotFound(err) && want.ProviderID == seen.ProviderID {
+	if apierrors.IsNotFound(err) && (w.Step != claims.WriteNode || want.ProviderID == seen.ProviderID) {
+		w.Node.Want = seen
 		return "", nil
 	}
 	if err != nil {
@@ -42,9 +42,8 @@ func (k Keeper) writeNode(
 	}
 	switch {
 	case w.Step == claims.DrainNode:
-		return k.drainNode(ctx, cluster, workload, node, members.drainRules(node))
+		return k.drainNode(ctx, cluster, workload, node, members.drainRules(node), &w.Node.Want.DrainState)
 	case w.Step == claims.DeleteNode:
-		ctrl.LoggerFrom(ctx).Info("Deleting the Node of a drained machine that the portal has removed", "Node", node.Name)
 		return "", client.IgnoreNotFound(workload.Delete(ctx, node, client.Preconditions{UID: &node.UID, ResourceVersion: &node.ResourceVersion}))
 	case want.ProviderID != seen.ProviderID && node.Spec.ProviderID != "" && node.Spec.ProviderID != want.ProviderID:
 		return "", apierrors.NewConflict(corev1.Resource("nodes"), node.Name, errors.New("it has another providerID"))
@@ -99,15 +98,17 @@ func setTime(n *corev1.Node, annotation string, t time.Time) {
 const evictTimeout = 10 * time.Second
 
 // drainNode takes one step of the provider's own drain: it cordons the Node, or evicts Pods, or records that none is left. Like
-// core's, the drain ends after the Node's timeout, even if Pods are left.
+// core's, the drain ends after the Node's timeout, even if Pods are left. state becomes what was written.
 func (k Keeper) drainNode(
-	ctx context.Context, cluster *clusterv1.Cluster, workload client.Client, node *corev1.Node, rules drain.Rules,
+	ctx context.Context, cluster *clusterv1.Cluster, workload client.Client, node *corev1.Node, rules drain.Rules, state *claims.DrainState,
 ) (waits string, err error) {
-	write := func(change func()) error { return operation.Writer{Client: workload}.Change(ctx, node, change) }
+	write := func(next claims.DrainState) error {
+		*state = next
+		return operation.Writer{Client: workload}.Change(ctx, node, func() { setDrainState(node, next) })
+	}
 	started := timeIn(node, infrav1.DrainStartedAnnotation)
 	if started.IsZero() || !node.Spec.Unschedulable {
-		state := claims.DrainState{Cordoned: true, TaintedByAutoscaler: tainted(node, autoscalerTaint), DrainStarted: time.Now()}
-		return "", write(func() { setDrainState(node, state) })
+		return "", write(claims.DrainState{Cordoned: true, TaintedByAutoscaler: tainted(node, autoscalerTaint), DrainStarted: time.Now()})
 	}
 	if !rules.Excluded {
 		ctx, cancel := context.WithTimeout(ctx, evictTimeout)
@@ -117,7 +118,7 @@ func (k Keeper) drainNode(
 			return waits, nil
 		}
 	}
-	return "", write(func() { setDrainState(node, claims.DrainState{Cordoned: true, Drained: time.Now()}) })
+	return "", write(claims.DrainState{Cordoned: true, Drained: time.Now()})
 }
 
 // drainRules are those that the last Machine of the Node noted when it gave the Node up. A Node without a note follows the

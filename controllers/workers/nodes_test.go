@@ -215,7 +215,7 @@ func (d *draining) write(w claims.Write) (err error) {
 	p := &pass.Pass{Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}}
 	set := clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "workers-1"}}
 	set.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = ptr.To(d.timeout)
-	d.shown, err = d.keeper.write(d.Context(), p, d.workload, Members{sets: []clusterv1.MachineSet{set}}, w)
+	d.shown, err = d.keeper.write(d.Context(), p, d.workload, Members{sets: []clusterv1.MachineSet{set}}, &w)
 	return err
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
-// outcome compares Machines with worker nodes, and reports what is being done. drains is what the provider's own drains wait for, by Node.
+// outcome compares Machines with worker nodes, and reports what is being done. drains is what drains wait for, by Machine or Node.
 func (d *decision) outcome(p *pass.Pass, drains map[string]string) outcome.Outcome {
 	switch {
 	case p.Op().Lost() && p.Op().Type == operation.Scale:
@@ -28,20 +28,20 @@ func (d *decision) outcome(p *pass.Pass, drains map[string]string) outcome.Outco
 		return outcome.WaitFor(0, reason, "waiting for the portal to finish the %s (job %s)", p.Op(), p.Op().JobID)
 	case len(d.plan.Draining) > 0:
 		return outcome.WaitFor(0, infrav1.DrainingReason, "draining %d Machines before the portal removes workers: %s. If this takes long, look "+
-			"at their Deleting condition", len(d.plan.Draining), outcome.Names(d.plan.Draining))
+			"at their Deleting condition", len(d.plan.Draining), drainProgress(d.plan.Draining, drains))
 	case len(d.plan.DrainingNodes) > 0:
 		return outcome.WaitFor(0, infrav1.DrainingReason, "draining %d worker nodes without a Machine before the portal removes workers: %s",
-			len(d.plan.DrainingNodes), drainProgress(d.plan, drains))
+			len(d.plan.DrainingNodes), drainProgress(d.plan.DrainingNodes, drains))
 	case p.Op() != nil && (len(d.plan.Present) != d.plan.Desired || d.plan.Unbound > 0):
 		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "waiting for the portal to finish the %s before workers are reconciled", p.Op())
 	}
 	return d.countOutcome(p)
 }
 
-// drainProgress describes how far the provider's own drains are.
-func drainProgress(plan claims.Plan, drains map[string]string) string {
+// drainProgress describes how far drains are.
+func drainProgress(names []string, drains map[string]string) string {
 	var all []string
-	for _, name := range slices.Sorted(slices.Values(plan.DrainingNodes)) {
+	for _, name := range slices.Sorted(slices.Values(names)) {
 		if waits := drains[name]; waits != "" {
 			name += " (" + waits + ")"
 		}

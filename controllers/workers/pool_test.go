@@ -129,7 +129,7 @@ func TestListsAtOnce(t *testing.T) {
 		},
 	}).Build()
 	in, w := &pass.Pass{Tools: pass.Tools{Writer: operation.Writer{Client: store}}}, claims.Write{Step: claims.WriteList, List: []string{"b", "c"}}
-	if _, err := (Keeper{}).write(t.Context(), in, nil, Members{pool: p}, w); err != nil {
+	if _, err := (Keeper{}).write(t.Context(), in, nil, Members{pool: p}, &w); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"b", "c"}, p.infra.Spec.ProviderIDList); diff != "" || writes != 1 {

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
@@ -41,6 +43,7 @@ type decision struct {
 	members Members
 	nodes   Nodes
 	desired Desired
+	view    claims.View
 	plan    claims.Plan
 }
 
@@ -66,6 +69,7 @@ func (k Keeper) Reconcile(ctx context.Context, p *pass.Pass, way access.Way, mem
 		plan = &d.plan
 	}
 	if d.changes() {
+		ctrl.LoggerFrom(ctx).V(4).Info("A plan changes something", "plan", d.plan, "view", d.view)
 		if o := k.namespaceStays(ctx, p.Cluster.Namespace); !o.IsDone() {
 			return plan, o
 		}
@@ -82,7 +86,12 @@ func (k Keeper) Reconcile(ctx context.Context, p *pass.Pass, way access.Way, mem
 		return nil, outcome.WaitFor(0, infrav1.WaitingForObjectReason,
 			"the number of workers is not known, because a MachineDeployment has no replicas yet. The %d that exist stay", len(d.nodes.Workers))
 	}
-	return plan, k.request(ctx, p, d, drains)
+	for _, name := range d.plan.Draining {
+		drains[name] = drain.BlockedByCore(d.members.machine(name))
+	}
+	o = k.request(ctx, p, d, drains)
+	p.ReportBlocked(drains, o)
+	return plan, o
 }
 
 // decide makes the plan.
@@ -103,7 +112,7 @@ func (k Keeper) decide(ctx context.Context, p *pass.Pass, workload access.Worklo
 	view.Machines = machineViews(members, p.Record.Workers, checks)
 	view.Nodes = nodeViews(nodes.Workers, checks, pinned, workload.ClockBehind())
 	view.Pool = poolView(p.Cluster, members.pool, nodes)
-	d.plan = claims.Decide(view)
+	d.view, d.plan = view, claims.Decide(view)
 	return d, nil
 }
 

@@ -28,7 +28,7 @@ func (k Keeper) carryOut(
 	}
 	drains = map[string]string{}
 	for _, w := range d.plan.Writes {
-		waits, err := k.write(ctx, p, workload, d.members, w)
+		waits, err := k.write(ctx, p, workload, d.members, &w)
 		switch {
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			return nil, outcome.RetryAfter(0) // it was changed: look again
@@ -37,13 +37,14 @@ func (k Keeper) carryOut(
 		case w.Step == claims.DrainNode:
 			drains[w.Node.Seen.Name] = waits
 		}
+		p.Report(ctx, w)
 	}
 	return drains, outcome.Outcome{}
 }
 
 // write does one write of a plan, on an object that the plan has read past the cache. If a Machine was changed since, for example by core,
-// it is read again once. It returns what a drain of the provider waits for.
-func (k Keeper) write(ctx context.Context, p *pass.Pass, workload client.Client, members Members, w claims.Write) (waits string, err error) {
+// it is read again once. It returns what a drain of the provider waits for. Afterwards, Want is what was written.
+func (k Keeper) write(ctx context.Context, p *pass.Pass, workload client.Client, members Members, w *claims.Write) (waits string, err error) {
 	switch w.Step {
 	case claims.WriteList:
 		list := members.pool.infra
@@ -70,14 +71,14 @@ func (k Keeper) write(ctx context.Context, p *pass.Pass, workload client.Client,
 }
 
 // writeMachine does one write of a Machine or its PortalMachine.
-func (k Keeper) writeMachine(ctx context.Context, writer operation.Writer, members Members, w claims.Write) error {
+func (k Keeper) writeMachine(ctx context.Context, writer operation.Writer, members Members, w *claims.Write) error {
 	machine := members.machine(w.Machine.Seen.Name)
 	if machine == nil {
 		return apierrors.NewNotFound(clusterv1.GroupVersion.WithResource("machines").GroupResource(), w.Machine.Seen.Name)
 	}
 	switch w.Step {
 	case claims.WriteClaim:
-		return writePortalMachine(ctx, writer, machine, members.portalMachine(machine.Spec.InfrastructureRef.Name), w.Machine)
+		return writePortalMachine(ctx, writer, machine, members.portalMachine(machine.Spec.InfrastructureRef.Name), &w.Machine)
 	case claims.WriteNodeRef:
 		before := machine.DeepCopy()
 		machine.Status.NodeRef.Name = w.Machine.Want.NodeRef
@@ -124,7 +125,7 @@ func setHook(m *clusterv1.Machine, hook string, on bool) {
 // writePortalMachine binds the PortalMachine of a Machine to a Node, or releases it. Core copies no providerID from a PortalMachine
 // that was deleted by hand, so then the Machine itself is changed.
 func writePortalMachine(
-	ctx context.Context, writer operation.Writer, machine *clusterv1.Machine, claim *infrav1.PortalMachine, c claims.Change[claims.Machine],
+	ctx context.Context, writer operation.Writer, machine *clusterv1.Machine, claim *infrav1.PortalMachine, c *claims.Change[claims.Machine],
 ) error {
 	id := c.Want.ClaimProviderID
 	switch release := claims.IsReleased(id); {
@@ -135,7 +136,8 @@ func writePortalMachine(
 	case release:
 		return writer.Change(ctx, claim, func() { claim.Spec.ProviderID = id })
 	case !claim.DeletionTimestamp.IsZero(), !c.Seen.Deleting && !machine.DeletionTimestamp.IsZero():
-		return nil // it is being deleted: the next plan sees that
+		c.Want = c.Seen // it is being deleted: the next plan sees that
+		return nil
 	}
 	return writer.Change(ctx, claim, func() {
 		claim.Spec.ProviderID = id

@@ -54,7 +54,7 @@ var (
 func TestWritesOfMachines(t *testing.T) {
 	k, s := bindings(t)
 	for _, w := range []claims.Write{hook, bind, unhook, detach} {
-		if _, err := k.write(t.Context(), &s.Pass, nil, s.members, w); err != nil {
+		if _, err := k.write(t.Context(), &s.Pass, nil, s.members, &w); err != nil {
 			t.Fatalf("%+v: %v", w, err)
 		}
 	}
@@ -79,7 +79,7 @@ func TestWritesOfChangedMachines(t *testing.T) {
 		}
 	}
 	for _, w := range []claims.Write{hook, bind} {
-		if _, err := k.write(t.Context(), &s.Pass, nil, s.members, w); err != nil {
+		if _, err := k.write(t.Context(), &s.Pass, nil, s.members, &w); err != nil {
 			t.Errorf("%+v: %v", w, err)
 		}
 	}
@@ -87,11 +87,11 @@ func TestWritesOfChangedMachines(t *testing.T) {
 		t.Errorf("%+v, %+v", m.ObjectMeta, c)
 	}
 	s.members.portalMachines = nil
-	if _, err := k.write(t.Context(), &s.Pass, nil, s.members, bind); !apierrors.IsNotFound(err) {
+	if _, err := k.write(t.Context(), &s.Pass, nil, s.members, &bind); !apierrors.IsNotFound(err) {
 		t.Errorf("no PortalMachine: %v", err)
 	}
 	s.members.Machines = nil
-	if _, err := k.write(t.Context(), &s.Pass, nil, s.members, hook); !apierrors.IsNotFound(err) {
+	if _, err := k.write(t.Context(), &s.Pass, nil, s.members, &hook); !apierrors.IsNotFound(err) {
 		t.Errorf("no Machine: %v", err)
 	}
 }

@@ -68,7 +68,7 @@ func TestWritesOfNodes(t *testing.T) {
 			workload := newWorkload(t, test.node, test.between)
 			key := client.ObjectKey{Namespace: "default", Name: "prod"}
 			p := &pass.Pass{Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}
-			_, err := Keeper{}.write(t.Context(), p, workload, Members{}, test.write)
+			_, err := Keeper{}.write(t.Context(), p, workload, Members{}, &test.write)
 			if lookAgain := apierrors.IsConflict(err) || apierrors.IsNotFound(err); lookAgain != test.lookAgain || err != nil && !lookAgain {
 				t.Errorf("error %v, want to look again: %t", err, test.lookAgain)
 			}
