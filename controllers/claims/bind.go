@@ -100,7 +100,7 @@ func (p *planner) rebind() {
 				continue
 			}
 			if other := p.choose(c); other != nil && (other.Ready || !lost) {
-				why := fmt.Sprintf("Node %s has not been Ready for %s", n.Name, leftOverTime)
+				why := fmt.Sprintf("Node %s has not been Ready since %s", n.Name, n.NotReadySince.UTC().Format(time.RFC3339))
 				if !lost {
 					why = "it shared Node " + n.Name
 				}

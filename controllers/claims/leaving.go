@@ -3,7 +3,6 @@
 package claims
 
 import (
-	"fmt"
 	"slices"
 	"time"
 )
@@ -248,7 +247,7 @@ func (p *planner) deleteLeftOver() {
 	}
 	for _, n := range p.Nodes {
 		if !n.Ready && !n.Drained.IsZero() && !p.claimed(n) && p.isLost(n) {
-			p.write(Write{Step: DeleteNode, Node: Change[Node]{Seen: n}, Why: fmt.Sprintf("it was drained and is not Ready, and %d other Nodes are", p.Size)})
+			p.write(Write{Step: DeleteNode, Node: Change[Node]{Seen: n}, Why: "it was drained and is not Ready, and as many other Nodes are Ready as the portal runs workers"})
 		}
 	}
 }

@@ -93,12 +93,12 @@ func (r reasons) String() string {
 	return strings.Join(r, "; ")
 }
 
-// wanted is how many workers are wanted.
+// wanted is how many workers are wanted, and how many exist.
 func (p *planner) wanted() string {
 	if p.Unasked {
-		return fmt.Sprintf("no object asks for workers, and %d exist", len(p.workers))
+		return fmt.Sprintf("no object asks for workers, and the number of workers is %d", len(p.workers))
 	}
-	return fmt.Sprintf("the replicas ask for %d workers, and %d exist", p.Desired, len(p.workers))
+	return fmt.Sprintf("the sum of the replicas is %d, and the number of workers is %d", p.Desired, len(p.workers))
 }
 
 // goes is why a node is drained.
@@ -136,7 +136,7 @@ func (p *planner) requestReason(size int) string {
 		going = append(going[:namesShown], fmt.Sprintf("%d more", more))
 	}
 	if len(going) > 0 {
-		why.add("the nodes %s are drained, and the portal is expected to remove them (%s)", strings.Join(going, ", "), p.orderWords())
+		why.add("drained, and expected to be removed (%s): %s", p.orderWords(), strings.Join(going, ", "))
 	}
 	return why.String()
 }

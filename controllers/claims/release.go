@@ -40,7 +40,7 @@ func (p *planner) releaseDrained(c *claim) {
 		p.detach(c, "core has drained its Node")
 		return
 	}
-	p.detach(c, "its Node is not removed next: "+p.wanted())
+	p.detach(c, "its Node is not among those that are removed next: "+p.wanted())
 }
 
 // releaseHeld releases a held Machine, unless it waits for a node that is removed next, or that is not decided yet.
@@ -51,7 +51,7 @@ func (p *planner) releaseHeld(c *claim) {
 	case c.at.leaving && !c.at.inUse() && p.isFirstDeparting(c):
 	case p.surplus > 0 && !p.settled && !c.at.inUse():
 	default:
-		p.detach(c, "its Node is not removed next: "+p.wanted())
+		p.detach(c, "its Node is not among those that are removed next: "+p.wanted())
 	}
 }
 

@@ -58,6 +58,7 @@ type fixture struct {
 	workloads *connections
 	connected bool                          // the manager reads the version and the Nodes itself, as in a real pass
 	limits    *infrav1.PortalIdentityLimits // of the identity
+	logs      []string                      // since the test emptied them
 }
 
 // nodes are the Nodes of the workload cluster, as the portal makes them.
