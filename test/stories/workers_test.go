@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -221,14 +222,31 @@ func TestBlockedDrainHoldsTheScaleDown(t *testing.T) {
 
 	s.scale(2)
 	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
-		HavePrefix("False "+infrav1.DrainingReason), ContainSubstring(newest.Name)))
+		HavePrefix("False "+infrav1.DrainingReason), ContainSubstring(newest.Name), ContainSubstring("default/precious")))
 	s.Consistently(func() int { return s.asked("POST scale") }, 10*time.Second).Should(Equal(1), "requests to scale: only the scale-up")
 	s.Expect(workload.Delete(s.Context(), budget)).To(Succeed())
 	s.settled(2)
 	s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
+	s.Eventually(func() []string { return s.eventsOf("Drain") }).Should(ConsistOf(
+		And(HavePrefix(infrav1.EventNodeDrainStarted), ContainSubstring("Machine "+newest.Name)),
+		And(HavePrefix(infrav1.EventNodeDrainBlocked), ContainSubstring("default/precious")),
+		And(HavePrefix(infrav1.EventNodeDrainEnded), ContainSubstring("drained"))), "each event of the drain once")
 	s.sameNodes()
 	s.deleteAll()
 	s.gone()
+}
+
+// eventsOf are the reasons and notes of the control plane's events with the action.
+func (s *story) eventsOf(action string) (all []string) {
+	s.Helper()
+	list := &eventsv1.EventList{}
+	s.List(list)
+	for _, e := range list.Items {
+		if e.Regarding.UID == s.controlPlane.UID && e.Action == action {
+			all = append(all, e.Reason+" "+e.Note)
+		}
+	}
+	return all
 }
 
 func protectedPod(node string) (*corev1.Pod, *policyv1.PodDisruptionBudget) {
