@@ -155,10 +155,10 @@ func (o *Operation) words(id string) (noun, done string) {
 	return "deletion of cluster " + o.Target, "Deleted cluster " + o.Target
 }
 
-// because returns why the provider sent the request, as the end of a sentence.
+// because returns why the provider sent the request, to be added to a sentence.
 func (o *Operation) because() string {
 	if o.Why == "" {
 		return ""
 	}
-	return ": " + o.Why
+	return ". Reason: " + o.Why
 }

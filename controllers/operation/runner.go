@@ -241,7 +241,8 @@ func (m Runner) markLost(ctx context.Context, why string) outcome.Outcome {
 	if err := m.learn(ctx, m.Writer.Persist, Event{Unknown: why, At: metav1.Now()}); err != nil {
 		return outcome.Fail(err)
 	}
-	if op := m.State.Last; op.Type.Repeatable() {
+	if op := m.State.Last; op.Type.Repeatable() { // otherwise a condition waits for a person, which is an event too
+		m.event(corev1.EventTypeWarning, infrav1.AnswerLostReason, op, "The portal may run the %s, but its answer was lost: %s%s", op, why, op.because())
 		return m.Refuse(op, m.lost(ctx))
 	}
 	return m.lost(ctx)

@@ -36,7 +36,7 @@ func TestScaleDownIsExplained(t *testing.T) {
 		"Normal NodeDrainStarted The provider drains Node w4: " + why("w4"),
 		"Normal NodeDrainEnded Node w5 is drained: " + why("w5"),
 		"Normal NodeDrainEnded Node w4 is drained: " + why("w4"),
-		"Normal OperationStarted The portal accepted the scale from 5 to 3 workers (job ID): " + sent,
+		"Normal OperationStarted The portal accepted the scale from 5 to 3 workers (job ID). Reason: " + sent,
 		"Normal OperationSucceeded Scaled from 5 to 3 workers",
 	}
 	wantLog := []string{
@@ -83,3 +83,27 @@ func TestScaleDownIsExplained(t *testing.T) {
 
 // ids are those of jobs, operations and portal clusters.
 var ids = regexp.MustCompile(`(job |"operation"="|"jobID"="|"portalCluster"=")[\w-]+`)
+
+// TestLostScaleIsExplained cuts the connection when a scale was sent. One event names the request and its reason, although many passes wait for
+// the result, and the request that is sent again has its own.
+func TestLostScaleIsExplained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 3, emulator.Durations{})
+		f.strike(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters/" + f.id + "/scale", Count: 1, Cut: true})
+		f.settleAt(4)
+		var got []string
+		for _, event := range f.events() {
+			got = append(got, strings.Join(strings.Fields(event)[:2], " "))
+			if !strings.Contains(event, "from 3 to 4 workers") && !strings.Contains(event, "from at most 4 to 4 workers") {
+				t.Errorf("names no request: %s", event)
+			}
+			if reason := "Reason: the sum of the replicas is 4, and the number of workers is 3"; !strings.Contains(event, reason) && !strings.Contains(event, "Scaled") {
+				t.Errorf("names no reason: %s", event)
+			}
+		}
+		want := []string{"Warning " + infrav1.AnswerLostReason, "Normal " + infrav1.EventOperationStarted, "Normal " + infrav1.EventOperationSucceeded}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
