@@ -89,7 +89,7 @@ func TestReasons(t *testing.T) {
 		"core has drained": {
 			View{Desired: 1, Size: 2, Nodes: []Node{node("n1"), node("n2", cordoned)}, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", drained, ruled("a"))}},
 			[]string{
-				"n2, Recorded that the Node is drained, Noted the Machine's rules for drains on the Node: core has drained it for Machine m2; Machine m2 gives it up",
+				"n2, Recorded that the Node is drained, Noted the Machine's rules for drains on the Node: core has drained it for Machine m2",
 				"m2, Released the Machine from its Node: core has drained its Node",
 			},
 		},

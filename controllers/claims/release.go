@@ -71,7 +71,7 @@ func (c *claim) noteDrainRules() {
 	if c.at == nil || slices.ContainsFunc(c.at.live, func(other *claim) bool { return other != c }) {
 		return
 	}
-	if c.at.want.DrainRules != c.DrainRules {
+	if c.at.want.DrainRules != c.DrainRules && len(c.at.why) == 0 {
 		c.at.why.add("Machine %s gives it up", c.Name)
 	}
 	c.at.want.DrainRules = c.DrainRules

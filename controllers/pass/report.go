@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -21,34 +22,51 @@ import (
 // Report logs what a write of a plan has changed, and emits an event for the moves that a user watches. A write that changed nothing, such as
 // a step of a drain that evicts Pods, is not reported.
 func (p *Pass) Report(ctx context.Context, w claims.Write) {
-	node := cmp.Or(w.Node.Seen.Name, w.Machine.Want.ClaimNode)
+	machine, node := w.Machine.Seen.Name, cmp.Or(w.Node.Seen.Name, w.Machine.Want.ClaimNode)
 	for _, move := range w.Moves() {
-		ctrl.LoggerFrom(ctx).Info(string(move), "Machine", w.Machine.Seen.Name, "Node", node, "why", w.Why)
+		ctrl.LoggerFrom(ctx).Info(string(move), "Machine", machine, "Node", node, "why", w.Why)
 		switch move {
 		case claims.DrainByCore:
-			p.Event(infrav1.EventNodeDrainStarted, "Drain", "Core drains Node %s for Machine %s: %s", node, w.Machine.Seen.Name, w.Why)
+			p.eventAbout("Node", node, infrav1.EventNodeDrainStarted, "Drain", "Core drains Node %s for Machine %s: %s", node, machine, w.Why)
 		case claims.DrainByProvider:
-			p.Event(infrav1.EventNodeDrainStarted, "Drain", "The provider drains Node %s: %s", node, w.Why)
+			p.eventAbout("Node", node, infrav1.EventNodeDrainStarted, "Drain", "The provider drains Node %s: %s", node, w.Why)
 		case claims.Drained:
-			p.Event(infrav1.EventNodeDrainEnded, "Drain", "Node %s is drained: %s", node, w.Why)
+			p.eventAbout("Node", node, infrav1.EventNodeDrainEnded, "Drain", "Node %s is drained: %s", node, w.Why)
 		case claims.Uncordoned:
-			p.Event(infrav1.EventNodeDrainEnded, "Drain", "Node %s takes Pods again: %s", node, w.Why)
+			p.eventAbout("Node", node, infrav1.EventNodeDrainEnded, "Drain", "Node %s takes Pods again: %s", node, w.Why)
 		case claims.ChangedNode:
-			p.Event(infrav1.EventMachineMoved, "Move", "Machine %s moved from Node %s to Node %s: %s", w.Machine.Seen.Name, w.Machine.Seen.ClaimNode, node, w.Why)
+			p.eventAbout("Machine", machine, infrav1.EventMachineMoved, "Move", "Machine %s moved from Node %s to Node %s: %s",
+				machine, w.Machine.Seen.ClaimNode, node, w.Why)
 		}
 	}
 }
 
-// ReportBlocked emits an event when Pods begin to block a drain. drains is what drains wait for, by Machine or Node, and o becomes the
-// condition WorkersReady. The condition of the last pass is the memory: Pods that it names were reported.
-func (p *Pass) ReportBlocked(drains map[string]string, o outcome.Outcome) {
+// eventAbout reports what happened to a Node or Machine. The event names it as the related object, because the recorder counts events of one
+// pass that differ in nothing but their text as one, and keeps only the first text.
+func (p *Pass) eventAbout(kind, name, reason, action, format string, args ...any) {
+	p.Recorder.Eventf(p.ControlPlane, about(kind, name), corev1.EventTypeNormal, reason, action, format, args...)
+}
+
+func about(kind, name string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{Kind: kind, Name: name}
+}
+
+// ReportBlocked emits an event when Pods begin to block a drain. drains is what drains wait for, by Node or, for those of core, by Machine. o
+// becomes the condition WorkersReady. The condition of the last pass is the memory: Pods that it names were reported.
+func (p *Pass) ReportBlocked(machines []string, drains map[string]string, o outcome.Outcome) {
 	before := conditions.GetMessage(p.ControlPlane, infrav1.WorkersReadyCondition)
 	for _, name := range slices.Sorted(maps.Keys(drains)) {
-		for _, blocked := range drain.Blocked(drains[name]) {
-			pods, _, _ := strings.Cut(blocked, ":")
-			if strings.Contains(o.Message, blocked) && !strings.Contains(before, pods+":") {
-				p.Warn(infrav1.EventNodeDrainBlocked, "Drain", "The drain of %s is blocked by %s", name, blocked)
-			}
+		kind := "Node"
+		if slices.Contains(machines, name) {
+			kind = "Machine"
+		}
+		blocked := slices.DeleteFunc(drain.Blocked(drains[name]), func(line string) bool {
+			pods, _, _ := strings.Cut(line, ":")
+			return !strings.Contains(o.Message, line) || strings.Contains(before, pods+":")
+		})
+		if len(blocked) > 0 {
+			p.Recorder.Eventf(p.ControlPlane, about(kind, name), corev1.EventTypeWarning, infrav1.EventNodeDrainBlocked, "Drain",
+				"The drain of %s %s is blocked by %s", kind, name, strings.Join(blocked, "; "))
 		}
 	}
 }

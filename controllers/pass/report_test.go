@@ -3,13 +3,16 @@
 package pass
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -119,16 +122,49 @@ func TestReportBlocked(t *testing.T) {
 				if test.hidden {
 					o = outcome.WaitFor(0, infrav1.ScalingDownReason, "waiting for the portal")
 				}
-				p.ReportBlocked(map[string]string{"n1": waits}, o)
+				p.ReportBlocked(nil, map[string]string{"n1": waits}, o)
 				outcome.Set(p.ControlPlane, infrav1.WorkersReadyCondition, metav1.ConditionFalse, o)
 			}
 			var want []string
 			for _, pods := range test.want {
-				want = append(want, "Warning NodeDrainBlocked The drain of n1 is blocked by "+pods)
+				want = append(want, "Warning NodeDrainBlocked The drain of Node n1 is blocked by "+pods)
 			}
 			if diff := cmp.Diff(want, emitted(recorder)); diff != "" {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// related records the related objects of events.
+type related struct {
+	events.EventRecorder
+	names []string
+}
+
+func (r *related) Eventf(_, about runtime.Object, _, _, _, _ string, _ ...any) {
+	ref, ok := about.(*corev1.ObjectReference)
+	if !ok {
+		ref = &corev1.ObjectReference{}
+	}
+	r.names = append(r.names, strings.TrimSpace(ref.Kind+" "+ref.Name))
+}
+
+// TestEventsOfOnePassDiffer: the recorder merges events with the same reason and objects, whatever their texts say. So events of one pass about
+// several Nodes or Machines have different related objects.
+func TestEventsOfOnePassDiffer(t *testing.T) {
+	recorder := &related{}
+	p := &Pass{ControlPlane: &infrav1.PortalControlPlane{}, Tools: Tools{Recorder: recorder}}
+	for _, name := range []string{"1", "2"} {
+		drained := claims.Node{Name: "n" + name, DrainState: claims.DrainState{Cordoned: true, Drained: time.Unix(1, 0)}}
+		p.Report(t.Context(), claims.Write{Step: claims.WriteNode, Node: claims.Change[claims.Node]{Seen: claims.Node{Name: "n" + name}, Want: drained}})
+		m := claims.Machine{Name: "m" + name, ClaimNode: "a"}
+		p.Report(t.Context(), claims.Write{Step: claims.WriteClaim, Machine: claims.Change[claims.Machine]{Seen: m, Want: claims.Machine{Name: m.Name, ClaimNodeUID: "b"}}})
+	}
+	waits := map[string]string{"m1": "Pod a/b: cannot evict pod", "n2": "Pod a/c: cannot evict pod"}
+	p.ReportBlocked([]string{"m1"}, waits, outcome.WaitFor(0, infrav1.DrainingReason, "%s, %s", waits["m1"], waits["n2"]))
+	want := []string{"Node n1", "Machine m1", "Node n2", "Machine m2", "Machine m1", "Node n2"}
+	if diff := cmp.Diff(want, slices.DeleteFunc(recorder.names, func(name string) bool { return name == "" })); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -90,7 +90,7 @@ func (k Keeper) Reconcile(ctx context.Context, p *pass.Pass, way access.Way, mem
 		drains[name] = drain.BlockedByCore(d.members.machine(name))
 	}
 	o = k.request(ctx, p, d, drains)
-	p.ReportBlocked(drains, o)
+	p.ReportBlocked(d.plan.Draining, drains, o)
 	return plan, o
 }
 
