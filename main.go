@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/logs"
@@ -53,6 +54,8 @@ type options struct {
 	namespace                 string
 	healthAddr, profilerAddr  string
 	syncPeriod                time.Duration
+	kubeQPS                   float32
+	kubeBurst                 int
 	controllers               controllers.Options
 	manager                   flags.ManagerOptions
 	logs                      *logs.Options
@@ -101,6 +104,11 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 		"Directory with the certificate of the diagnostics endpoint, tls.crt and tls.key. A renewed certificate is used without a restart. If empty, the manager makes a self-signed certificate at every start.")
 	fs.StringVar(&o.profilerAddr, "profiler-address", "", "Address of the pprof profiler, for example localhost:6060. If empty, the profiler is off.")
 	fs.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute, "How often every object is reconciled even if nothing changed.")
+	fs.Float32Var(&o.kubeQPS, "kube-api-qps", 100, "Requests per second to the management cluster's API server.")
+	fs.IntVar(&o.kubeBurst, "kube-api-burst", 200, "Requests to the management cluster's API server that may exceed --kube-api-qps in one burst.")
+	fs.Float32Var(&o.controllers.WorkloadQPS, "workload-client-qps", 20, "Requests per second to the API server of each workload cluster.")
+	fs.IntVar(&o.controllers.WorkloadBurst, "workload-client-burst", 30,
+		"Requests to the API server of a workload cluster that may exceed --workload-client-qps in one burst.")
 	fs.StringSliceVar(&o.controllers.PortalHosts, "portal-host", nil,
 		"Portal that identities may name: portal.example.com, portal.example.com:8443 or *.example.com. Repeat the flag for more. If empty, identities may name every host whose address is not loopback, link-local or a metadata service's. A host that is listed by its own name may have such an address.")
 	fs.Float64Var(&o.controllers.AccountShare, "account-share", 1,
@@ -126,8 +134,13 @@ func (o *options) validate(arguments []string) error {
 		"portalcluster-concurrency":      o.controllers.ClusterConcurrency,
 		"portalcontrolplane-concurrency": o.controllers.ControlPlaneConcurrency,
 		"portalmachine-concurrency":      o.controllers.MachineConcurrency,
+		"kube-api-burst":                 o.kubeBurst,
+		"workload-client-burst":          o.controllers.WorkloadBurst,
 	} {
 		problem(n < 1, "--%s=%d: must be at least 1", flag, n)
+	}
+	for flag, qps := range map[string]float32{"kube-api-qps": o.kubeQPS, "workload-client-qps": o.controllers.WorkloadQPS} {
+		problem(!(qps > 0), "--%s=%v: must be more than 0", flag, qps) // NaN is not
 	}
 	share := o.controllers.AccountShare
 	problem(!(share > 0 && share <= 1), "--account-share=%v: must be more than 0 and at most 1", share) // NaN is neither
@@ -207,9 +220,14 @@ func (o *options) newManager() (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the management cluster: %w", err)
 	}
-	config.QPS, config.Burst = 100, 200
+	return ctrl.NewManager(o.limit(config), o.managerOptions(*metrics))
+}
+
+// limit returns the configuration of the manager's clients for the management cluster.
+func (o *options) limit(config *rest.Config) *rest.Config {
+	config.QPS, config.Burst = o.kubeQPS, o.kubeBurst
 	config.UserAgent = controllers.UserAgent
-	return ctrl.NewManager(config, o.managerOptions(*metrics))
+	return config
 }
 
 func (o *options) managerOptions(metrics metricsserver.Options) ctrl.Options {

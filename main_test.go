@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
 	"k8s.io/component-base/logs"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
@@ -72,6 +73,10 @@ func TestFlags(t *testing.T) {
 		"portal hosts":               {"--portal-host=portal.example.com --portal-host=*.example.net,127.0.0.1:8443", nil},
 		"a portal's URL":             {"--portal-host=https://portal.example.com", []string{`--portal-host="https://portal.example.com" is no host`}},
 		"an unknown TLS version":     {"--tls-min-version=VersionTLS99", []string{"--tls", "VersionTLS99"}},
+		"other limits of requests":   {"--kube-api-qps=0.5 --kube-api-burst=1 --workload-client-qps=200 --workload-client-burst=300", nil},
+		"no requests":                {"--kube-api-qps=0 --workload-client-qps=-1", []string{"--kube-api-qps=0: must be more than 0", "--workload-client-qps=-1"}},
+		"not a number of requests":   {"--workload-client-qps=NaN", []string{"--workload-client-qps=NaN"}},
+		"no burst":                   {"--kube-api-burst=0 --workload-client-burst=0", []string{"--kube-api-burst=0: must be at least 1", "--workload-client-burst=0"}},
 		"a word too much":            {"--leader-elect false", []string{`flags only, not ["false"]`}},
 		"all at once":                {"--sync-period=-1s --portalcluster-concurrency=0", []string{"--sync-period=-1s", "--portalcluster-concurrency=0"}},
 	}
@@ -98,6 +103,18 @@ func TestAccountFlags(t *testing.T) {
 	}
 	if o, _ := parse(t, "--account-share=0.25", "--max-open-mutations=7"); o.controllers.AccountShare != 0.25 || o.controllers.MaxOpenMutations != 7 {
 		t.Errorf("%+v", o.controllers)
+	}
+}
+
+// TestRequestLimits checks the limits of requests to API servers that the clients get.
+func TestRequestLimits(t *testing.T) {
+	o, _ := parse(t)
+	if config := o.limit(&rest.Config{}); config.QPS != 100 || config.Burst != 200 || o.controllers.WorkloadQPS != 20 || o.controllers.WorkloadBurst != 30 {
+		t.Errorf("by default: %+v", o)
+	}
+	o, _ = parse(t, "--kube-api-qps=1", "--kube-api-burst=2", "--workload-client-qps=3", "--workload-client-burst=4")
+	if config := o.limit(&rest.Config{}); config.QPS != 1 || config.Burst != 2 || o.controllers.WorkloadQPS != 3 || o.controllers.WorkloadBurst != 4 {
+		t.Errorf("%+v", o)
 	}
 }
 

@@ -17,10 +17,10 @@ import (
 // workloads are the connections to workload clusters, as the control planes use them.
 type workloads struct{ *workload.Connections }
 
-func newWorkloads(mgr ctrl.Manager, hosts *cloud.Hosts) workloads {
+func newWorkloads(mgr ctrl.Manager, hosts *cloud.Hosts, o Options) workloads {
 	return workloads{&workload.Connections{
 		Dial:      func(server *url.URL) workload.DialFunc { return hosts.DialServer(server) },
-		UserAgent: UserAgent, Log: mgr.GetLogger(), Trim: workers.TrimNode,
+		UserAgent: UserAgent, QPS: o.WorkloadQPS, Burst: o.WorkloadBurst, Log: mgr.GetLogger(), Trim: workers.TrimNode,
 	}}
 }
 

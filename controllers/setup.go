@@ -54,6 +54,9 @@ type Options struct {
 	// AccountShare and MaxOpenMutations are those of ratelimit.Options, for each account.
 	AccountShare     float64
 	MaxOpenMutations int
+	// WorkloadQPS and WorkloadBurst limit the requests to each workload cluster's API server.
+	WorkloadQPS   float32
+	WorkloadBurst int
 	// How many objects are reconciled at the same time.
 	ClusterConcurrency, ControlPlaneConcurrency, MachineConcurrency int
 }
@@ -99,7 +102,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	owners := &ownership.Owners{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities}
 	controlPlane := &portalcontrolplane.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities,
-		Access:           &access.Kubeconfigs{Client: mgr.GetClient(), Secrets: secrets, Workloads: newWorkloads(mgr, hosts), Hosts: hosts},
+		Access:           &access.Kubeconfigs{Client: mgr.GetClient(), Secrets: secrets, Workloads: newWorkloads(mgr, hosts, options), Hosts: hosts},
 		Ownership:        owners,
 		Lifecycle:        &lifecycle.Clusters{Ownership: owners, Answers: answers},
 		WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(),

@@ -77,7 +77,10 @@ func newWorkloadClient(b *testing.B, server *httptest.Server) client.Client {
 	b.Helper()
 	authority := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	stored := kubeconfigs.For(fmt.Sprintf("server: '%s', certificate-authority-data: %s", server.URL, authority), "token: t")
-	c := &workload.Connections{Dial: func(*url.URL) workload.DialFunc { return new(net.Dialer).DialContext }, Trim: func(n *corev1.Node) *corev1.Node { return n }}
+	c := &workload.Connections{
+		Dial: func(*url.URL) workload.DialFunc { return new(net.Dialer).DialContext },
+		QPS:  20, Burst: 30, Trim: func(n *corev1.Node) *corev1.Node { return n },
+	}
 	key := client.ObjectKey{Namespace: "default", Name: "prod"}
 	b.Cleanup(func() { c.Drop(key) })
 	return c.Ensure(key, []byte(stored)).Client()

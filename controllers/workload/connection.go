@@ -91,7 +91,7 @@ func (c *Connections) open(key client.ObjectKey, content []byte) *Connection {
 	config, err := kubeconfig.RESTConfig(content)
 	var server *url.URL
 	if err == nil {
-		config.UserAgent, config.QPS, config.Burst, config.ContentType = c.UserAgent, 20, 30, "application/json"
+		config.UserAgent, config.QPS, config.Burst, config.ContentType = c.UserAgent, c.QPS, c.Burst, "application/json"
 		server, _, err = rest.DefaultServerUrlFor(config)
 	}
 	if err == nil {

@@ -121,7 +121,7 @@ func newConnected(t *testing.T) *connected {
 	c.version.Store("v1.35.6")
 	c.server = newPiped(t, c)
 	c.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-	c.Connections = &Connections{Dial: c.server.dial, Trim: func(n *corev1.Node) *corev1.Node {
+	c.Connections = &Connections{Dial: c.server.dial, QPS: 20, Burst: 30, Trim: func(n *corev1.Node) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, ResourceVersion: n.ResourceVersion, Labels: n.Labels}}
 	}}
 	if err := c.Source().Start(t.Context(), c.queue); err != nil {
@@ -192,6 +192,26 @@ func (c *connected) kept() []corev1.Node {
 		c.Error(err)
 	}
 	return all.Items
+}
+
+// TestLimits checks that QPS and Burst limit the requests to an API server.
+func TestLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newConnected(t)
+		defer c.end()
+		c.QPS, c.Burst = 0.5, 3
+		limited := c.Ensure(keyOf("b"), c.server.kubeconfig("token: t")).Client()
+		defer c.Drop(keyOf("b"))
+		begin := time.Now()
+		for range 5 {
+			if err := limited.List(t.Context(), &corev1.NodeList{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(begin).Round(time.Millisecond); took != 4*time.Second {
+			t.Errorf("5 requests took %s, want 3 at once and 2 with 2 s each", took)
+		}
+	})
 }
 
 // TestNodesWake: the Nodes are kept trimmed, and wake the control plane when one comes, goes or changes in a kept part.

@@ -25,7 +25,10 @@ type Connections struct {
 	// Dial returns what connects to an API server. It refuses the addresses that no API server of a tenant may have.
 	Dial      func(server *url.URL) DialFunc
 	UserAgent string
-	Log       logr.Logger
+	// QPS and Burst limit the requests to each API server, as in rest.Config.
+	QPS   float32
+	Burst int
+	Log   logr.Logger
 	// Trim returns the parts of a Node that are kept. A Node wakes the reconciler when one of them has changed.
 	Trim func(*corev1.Node) *corev1.Node
 

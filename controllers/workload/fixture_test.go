@@ -81,7 +81,7 @@ func newConnections(t *testing.T, hosts ...string) *Connections {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Connections{Dial: func(server *url.URL) DialFunc { return allowed.DialServer(server) }, Trim: func(n *corev1.Node) *corev1.Node { return n }}
+	c := &Connections{QPS: 20, Burst: 30, Dial: func(server *url.URL) DialFunc { return allowed.DialServer(server) }, Trim: func(n *corev1.Node) *corev1.Node { return n }}
 	t.Cleanup(func() {
 		for key := range c.all {
 			c.Drop(key)
