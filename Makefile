@@ -94,7 +94,7 @@ $(GO_LICENSES): $(LICENSES_MODULE)
 	@hack/build.sh go-licenses github.com/google/go-licenses licenses
 
 $(GOLANGCI_LINT): $(TOOLS_MODULE)
-	@hack/build.sh golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint tools
+	@hack/build.sh golangci-lint sigs.k8s.io/kube-api-linter/cmd/golangci-lint-kube-api-linter tools
 
 $(KUBE_STATE_METRICS): $(MONITORING_MODULE)
 	@hack/build.sh kube-state-metrics k8s.io/kube-state-metrics/v2 monitoring

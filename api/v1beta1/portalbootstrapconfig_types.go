@@ -12,7 +12,7 @@ type PortalBootstrapConfigSpec struct{}
 // PortalBootstrapConfigStatus names the Secret with the bootstrap data, which is empty.
 // +kubebuilder:validation:MinProperties=1
 type PortalBootstrapConfigStatus struct {
-	// conditions: Ready reports whether the Secret exists, or what it waits for.
+	// conditions has Ready, which reports whether the Secret exists, or what it waits for.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -103,7 +103,7 @@ type PortalNetwork struct {
 // PortalClusterStatus is the observed state of a PortalCluster.
 // +kubebuilder:validation:MinProperties=1
 type PortalClusterStatus struct {
-	// conditions: Ready sums up IdentityReady and NetworkReady.
+	// conditions has Ready, which sums up IdentityReady and NetworkReady.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -122,16 +122,19 @@ type PortalClusterStatus struct {
 	// zoneID is the zone in which the portal cluster exists, or may exist because its creation has not ended. Then the place in spec
 	// cannot be changed.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	ZoneID string `json:"zoneID,omitempty"`
 
 	// vpcID is the portal's identifier of the VPC.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	VPCID string `json:"vpcID,omitempty"`
 
 	// networkID is the portal's identifier of the network.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	NetworkID string `json:"networkID,omitempty"`
 }

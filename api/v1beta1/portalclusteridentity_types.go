@@ -81,8 +81,8 @@ type PortalIdentityLimits struct {
 // PortalClusterIdentityStatus is the observed state of a PortalClusterIdentity.
 // +kubebuilder:validation:MinProperties=1
 type PortalClusterIdentityStatus struct {
-	// conditions: Ready reports whether the Secret exists and is complete. IdentityReady of the PortalClusters that use it
-	// reports whether the portal accepts it.
+	// conditions has Ready, which reports whether the Secret exists and is complete. IdentityReady of the PortalClusters that use
+	// it reports whether the portal accepts it.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -98,8 +98,8 @@ type PortalControlPlaneSpec struct {
 // PortalControlPlaneStatus is the observed state of the portal cluster.
 // +kubebuilder:validation:MinProperties=1
 type PortalControlPlaneStatus struct {
-	// conditions: Available sums up whether the cluster can be used, Ready whether it is as spec and the replicas ask. The others
-	// report what is happening and what to do.
+	// conditions has Available, which sums up whether the cluster can be used, and Ready, which sums up whether it is as spec and
+	// the replicas ask. The others report what is happening and what to do.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -135,6 +135,7 @@ type PortalControlPlaneStatus struct {
 
 	// selector matches no Machine, because the control nodes have none. It is part of the scale subresource.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	Selector string `json:"selector,omitempty"`
 

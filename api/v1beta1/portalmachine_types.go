@@ -56,7 +56,7 @@ type BoundNode struct {
 // PortalMachineStatus is the observed state of a claim.
 // +kubebuilder:validation:MinProperties=1
 type PortalMachineStatus struct {
-	// conditions: Ready reports whether the claim is bound, or what it waits for.
+	// conditions has Ready, which reports whether the claim is bound, or what it waits for.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -24,7 +24,7 @@ type PortalMachinePoolSpec struct {
 // PortalMachinePoolStatus is the observed state of a pool.
 // +kubebuilder:validation:MinProperties=1
 type PortalMachinePoolStatus struct {
-	// conditions: Ready reports whether the pool has as many nodes as the MachinePool asks for, or what it waits for.
+	// conditions has Ready, which reports whether the pool has as many nodes as the MachinePool asks for, or what it waits for.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

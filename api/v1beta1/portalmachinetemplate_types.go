@@ -45,11 +45,13 @@ type PortalMachineTemplateStatus struct {
 type PortalNodeInfo struct {
 	// architecture of the node, for example amd64.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Architecture string `json:"architecture,omitempty"`
 
 	// operatingSystem of the node, for example linux.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	OperatingSystem string `json:"operatingSystem,omitempty"`
 }
