@@ -248,6 +248,10 @@ manifests: $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Regenerate the CRDs, the RBAC ro
 	$(CRD_REF_DOCS) --source-path api --config $(REFERENCE)/config.yaml --templates-dir $(REFERENCE) --renderer markdown \
 		--output-path $(OUT)/docs/reference.md --log-level ERROR
 
+.PHONY: released-fields
+released-fields: ## Store the fields of the CRDs as those of the last release (docs/development/releasing.md)
+	go test ./api/v1beta1 -run TestReleasedFields -count 1 -update
+
 .PHONY: modules
 modules: ## Run go mod tidy in the folder of each go.mod
 	@for file in $(MODULES); do (cd $$(dirname $$file) && go mod tidy) || exit 1; done
