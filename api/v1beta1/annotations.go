@@ -8,7 +8,8 @@ import (
 )
 
 // Annotations that begin with infrastructure.cluster.x-k8s.io/portal- decide what the provider acts on. A user who writes them on
-// a PortalCluster or a PortalControlPlane needs the verb adopt (config/admission/adoption.yaml).
+// a PortalCluster or a PortalControlPlane needs the verb adopt (config/admission/adoption.yaml). On these two kinds
+// they are the provider's memory, and remain until the object is deleted. Those of a Machine are removed when they are not needed any more.
 const (
 	// OperationAnnotation holds the last operation at the portal (JSON). It is written before the call that starts the operation,
 	// gets the job's id after the answer, and a result when the operation has ended. Without a result it is in flight.
@@ -76,7 +77,8 @@ func (d Decision) MadeOn(obj metav1.Object, id string) bool {
 	return obj.GetAnnotations()[DecisionAnnotation] == d.About(id)
 }
 
-// Annotations of the provider on the Nodes of workload clusters.
+// Annotations of the provider on the Nodes of workload clusters. The provider removes them when it lets go of a portal cluster that stays. They
+// remain if the portal is removing nodes then, if the API server of the workload cluster refuses the change, and if the provider cannot reach it.
 const (
 	// DrainStartedAnnotation is on a Node that the provider drains itself, because no Machine claims the Node and the portal is
 	// about to be asked for fewer workers. Its value is the time when the drain started (RFC 3339). The Node is cordoned.

@@ -102,7 +102,7 @@ func refusing(f *fixture, s *scope) {
 func marks(n *corev1.Node) map[string]string { return workers.TrimNode(n).Annotations }
 
 // amidScaleDown makes the portal refuse a scale from 4 to 2 workers. It returns the names of the nodes that the provider has drained, of the node
-// that core drains, and of the node that the user has cordoned and the provider has protected from the autoscaler.
+// that core drains, and of the node that the user has cordoned, and that has the other annotations of the provider.
 func (f *fixture) amidScaleDown() []string {
 	f.Helper()
 	f.pass()
@@ -122,6 +122,7 @@ func (f *fixture) amidScaleDown() []string {
 		if n.Spec.Unschedulable = true; n == byUser {
 			metav1.SetMetaDataAnnotation(&n.ObjectMeta, "cluster-autoscaler.kubernetes.io/scale-down-disabled", "true")
 			metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.ScaleDownDisabledAnnotation, "")
+			metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.DrainRulesAnnotation, "{}")
 		}
 		if err := f.nodes.Update(f.Context(), n); err != nil {
 			f.Fatal(err)

@@ -70,6 +70,7 @@ func (k Keeper) restoreNodes(ctx context.Context, p *pass.Pass, way access.Way, 
 				setDrainState(n, claims.DrainState{})
 			}
 			delete(n.Annotations, infrav1.RemediatedAnnotation)
+			delete(n.Annotations, infrav1.DrainRulesAnnotation)
 			enableScaleDown(n)
 		})
 	}
