@@ -345,7 +345,7 @@ func (f *fixture) scrape(url string) string {
 // ask returns status and body of the answer to a request with the token.
 func (f *fixture) ask(url, token string) func() string {
 	// The manager's certificate is its own work; a release may mount another.
-	asker := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} //nolint:gosec // as said
+	asker := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	return func() string {
 		request, err := http.NewRequestWithContext(f.Context(), http.MethodGet, url, nil)
 		f.Expect(err).NotTo(HaveOccurred())
@@ -356,7 +356,7 @@ func (f *fixture) ask(url, token string) func() string {
 		if err != nil {
 			return err.Error()
 		}
-		defer response.Body.Close() //nolint:errcheck // nothing was written to it
+		defer response.Body.Close()
 		body, err := io.ReadAll(response.Body)
 		f.Expect(err).NotTo(HaveOccurred())
 		return response.Status + "\n" + string(body)

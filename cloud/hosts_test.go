@@ -305,7 +305,7 @@ func TestServerIsCheckedWhenDialed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() //nolint:errcheck // nothing to lose
+	defer listener.Close()
 	address := listener.Addr().String()
 	for server, refused := range map[string]bool{"https://" + address: true, "https://behind.a.proxy": false} {
 		to, err := url.Parse(server)

@@ -181,7 +181,7 @@ func (s *spoiled) besides(r *http.Request, method, path string, sent map[string]
 // rewrite applies the changes to the request.
 func (s *spoiled) rewrite(r *http.Request, x *exchange, raw []byte) ([]byte, error) {
 	path, _, _ := strings.Cut(x.path, "#")
-	changed, err := http.NewRequest(x.method, s.base+path, nil) //nolint:noctx // only its fields are used
+	changed, err := http.NewRequest(x.method, s.base+path, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -183,7 +183,7 @@ func writeReports(t *testing.T, r *report) {
 		if file == "" {
 			continue
 		}
-		if err := os.WriteFile(file, content, 0o644); err != nil { //nolint:gosec // it holds no secret
+		if err := os.WriteFile(file, content, 0o644); err != nil {
 			t.Error(err)
 		}
 	}

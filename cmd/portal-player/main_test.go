@@ -142,7 +142,7 @@ func TestServes(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if response, err := http.Get(said[1]); err == nil { //nolint:noctx // It is refused.
+	if response, err := http.Get(said[1]); err == nil {
 		t.Errorf("the program still serves after its end: %s", response.Status)
 	}
 }
@@ -193,7 +193,7 @@ func TestRefuses(t *testing.T) {
 
 func body(t *testing.T, url string) []byte {
 	t.Helper()
-	response, err := http.Get(url) //nolint:noctx // The server answers at once.
+	response, err := http.Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,6 +46,6 @@ func Ask[A any](answers *Answers, q Question, age time.Duration, ask func() (A, 
 		}
 		return given[A]{value, o}, nil
 	})
-	a := got.(given[A]) //nolint:forcetypeassert // a question has one kind of answer
+	a := got.(given[A]) // a question has one kind of answer
 	return a.value, a.outcome
 }

@@ -15,7 +15,7 @@ type Memories[M any] struct{ known sync.Map }
 // Of returns the memory of the object.
 func (m *Memories[M]) Of(object types.NamespacedName) *M {
 	known, _ := m.known.LoadOrStore(object, new(M))
-	return known.(*M) //nolint:forcetypeassert // nothing else is stored
+	return known.(*M) // nothing else is stored
 }
 
 // Drop forgets an object that is gone.

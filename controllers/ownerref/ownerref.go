@@ -61,7 +61,7 @@ func CorrectStale(ctx context.Context, writer client.Client, live client.Reader,
 	if !stale || !obj.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
-	present, before := owner.DeepCopyObject().(client.Object), obj.DeepCopyObject().(client.Object) //nolint:forcetypeassert // they are
+	present, before := owner.DeepCopyObject().(client.Object), obj.DeepCopyObject().(client.Object) // copies of Objects are Objects
 	if err := live.Get(ctx, client.ObjectKeyFromObject(owner), present); err != nil {
 		return client.IgnoreNotFound(err)
 	}

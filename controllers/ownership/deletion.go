@@ -126,7 +126,7 @@ func (k *Owners) liveCluster(ctx context.Context, cp *infrav1.PortalControlPlane
 			return nil, fmt.Errorf("read Cluster %s: %w", reference.Name, err)
 		}
 	}
-	return nil, nil //nolint:nilnil // a missing Cluster is not an error
+	return nil, nil // a missing Cluster is not an error
 }
 
 // protection returns the object whose annotation protects the portal cluster against deletion, or "".

@@ -212,7 +212,7 @@ func (k *Owners) otherOwner(ctx context.Context, p *pass.Pass) (*infrav1.PortalC
 		}
 	}
 	if first == p.ControlPlane {
-		return nil, nil //nolint:nilnil // that there is no other owner is not an error
+		return nil, nil // that there is no other owner is not an error
 	}
 	return first, nil
 }

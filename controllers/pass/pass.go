@@ -75,7 +75,7 @@ func PortalClusterOf(ctx context.Context, reader client.Reader, cluster *cluster
 		return nil, err
 	}
 	if name == "" || len(all.Items) == 0 {
-		return nil, nil //nolint:nilnil // a missing object is not an error
+		return nil, nil // a missing object is not an error
 	}
 	return &all.Items[0], nil
 }

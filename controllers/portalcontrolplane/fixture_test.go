@@ -210,7 +210,7 @@ func (f *fixture) furnish(size int) {
 	cp.UID, cp.Spec.ClusterID, cp.Spec.Version = "uid-prod", f.id, before
 	putRecord(cp, operation.Record{UID: cp.UID, ClusterID: f.id, Size: size, Version: before, Workers: &infrav1.WorkerParameters{}})
 	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: deployment, Labels: labels}}
-	md.Spec.Replicas, md.Spec.Template.Spec.InfrastructureRef.Kind = ptr.To(int32(size)), workers.TemplateKind //nolint:gosec // a count of workers
+	md.Spec.Replicas, md.Spec.Template.Spec.InfrastructureRef.Kind = ptr.To(int32(size)), workers.TemplateKind
 	f.store = fake.NewClientBuilder().WithScheme(newScheme(f.T)).WithObjects(cp, md).
 		WithIndex(cp, ownership.PortalClusterIndex, ownership.IndexPortalCluster).WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp, &clusterv1.Machine{}, &clusterv1.MachinePool{}).WithInterceptorFuncs(interceptor.Funcs{Patch: f.patch}).Build()
 }

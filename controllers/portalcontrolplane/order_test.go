@@ -117,7 +117,7 @@ func (f *fixture) rejuvenate() {
 // settleAt sets the replicas, and waits until the portal runs as many workers and the last scale was compared.
 func (f *fixture) settleAt(replicas int) *scope {
 	f.Helper()
-	f.scale(int32(replicas)) //nolint:gosec // a few
+	f.scale(int32(replicas))
 	for range 200 {
 		time.Sleep(5 * time.Second)
 		s := f.pass()

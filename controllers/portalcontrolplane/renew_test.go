@@ -231,7 +231,7 @@ func TestRequestsOfScales(t *testing.T) {
 				}
 				began, before := len(f.portal.RequestLog()), f.stored()
 				for i := range 48 {
-					f.scale(int32(3 + i%2)) //nolint:gosec // a count of workers
+					f.scale(int32(3 + i%2))
 					for range 15 {
 						f.connect()
 						f.pass()

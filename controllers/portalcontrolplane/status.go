@@ -204,10 +204,10 @@ func (s *scope) countReplicas() {
 	if s.done(infrav1.ConnectedCondition) && s.plan != nil {
 		unclaimed := s.plan.Free + len(s.plan.Drained) + len(s.plan.DrainingNodes)
 		status.Workers = &infrav1.WorkerCounts{
-			Desired: int32(s.plan.Desired),                  //nolint:gosec // a count of workers
-			Size:    int32(max(0, s.Record.Size)),           //nolint:gosec // a count of workers
-			Nodes:   int32(len(s.plan.Present)),             //nolint:gosec // a count of workers
-			Claimed: int32(len(s.plan.Present) - unclaimed), //nolint:gosec // a count of workers
+			Desired: int32(s.plan.Desired),
+			Size:    int32(max(0, s.Record.Size)),
+			Nodes:   int32(len(s.plan.Present)),
+			Claimed: int32(len(s.plan.Present) - unclaimed),
 		}
 	}
 }

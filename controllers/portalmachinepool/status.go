@@ -18,7 +18,7 @@ func (s *scope) updateStatus() {
 	if o.IsDone() {
 		s.pool.Status.Initialization.Provisioned, s.pool.Status.Ready = ptr.To(true), ptr.To(true)
 	}
-	s.pool.Status.Replicas = ptr.To(int32(len(s.pool.Spec.ProviderIDList))) //nolint:gosec // a count of nodes
+	s.pool.Status.Replicas = ptr.To(int32(len(s.pool.Spec.ProviderIDList)))
 	outcome.Report(s.pool, infrav1.ReadyCondition, o)
 	s.pool.Status.ObservedGeneration = s.pool.Generation
 	outcome.ReportDeleting(s.pool, o.Message)

@@ -79,7 +79,7 @@ func (m *Cache) recall(ctx context.Context, key client.ObjectKey) *corev1.Secret
 		return nil
 	}
 	current, err := m.shown(ctx, key)
-	secret := known.(*corev1.Secret) //nolint:forcetypeassert // nothing else is kept
+	secret := known.(*corev1.Secret) // nothing else is kept
 	if err != nil || secret.UID != current.UID || secret.ResourceVersion != current.ResourceVersion {
 		return nil // it has changed, or is new or gone
 	}

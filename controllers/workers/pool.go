@@ -35,7 +35,7 @@ type pool struct {
 func readPool(ctx context.Context, reader client.Reader, all []clusterv1.MachinePool) (*pool, error) {
 	chosen := portalmachinepool.Chosen(all)
 	if chosen == nil {
-		return nil, nil //nolint:nilnil // a missing object is not an error
+		return nil, nil // a missing object is not an error
 	}
 	infra, name := &infrav1.PortalMachinePool{}, chosen.Spec.Template.Spec.InfrastructureRef.Name
 	err := reader.Get(ctx, client.ObjectKey{Namespace: chosen.Namespace, Name: name}, infra)

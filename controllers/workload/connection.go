@@ -279,7 +279,7 @@ func (c *Connection) ask() (string, Access, error) {
 	if err != nil {
 		return "", classify(err), err
 	}
-	defer answer.Body.Close() //nolint:errcheck // nothing was written to it
+	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxVersion))
 	switch {
 	case err != nil:

@@ -107,7 +107,7 @@ func (s *script) send(ctx context.Context, method, path string, body, answer any
 		if err != nil || retry == 0 {
 			return err
 		}
-		jitter := rand.N(time.Second << min(try, 5)) //nolint:gosec // no secret
+		jitter := rand.N(time.Second << min(try, 5))
 		if err := pause(ctx, retry+jitter); err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func (s *script) try(ctx context.Context, method, path string, body, answer any)
 	if err != nil {
 		return 0, err
 	}
-	defer response.Body.Close() //nolint:errcheck // nothing was written to it
+	defer response.Body.Close()
 	switch {
 	case response.StatusCode == http.StatusTooManyRequests:
 		seconds, err := strconv.Atoi(response.Header.Get("Retry-After"))

@@ -121,7 +121,7 @@ func (s *standIn) own(ctx context.Context, o client.Object, cluster *clusterv1.C
 	if len(o.GetOwnerReferences()) > 0 {
 		return nil
 	}
-	before := o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // it is one
+	before := o.DeepCopyObject().(client.Object) // a copy of an Object is an Object
 	reference := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: cluster.Name, UID: cluster.UID}
 	if controller {
 		reference.Controller, reference.BlockOwnerDeletion = ptr.To(true), ptr.To(true)

@@ -55,7 +55,7 @@ type image struct {
 
 // fetch fetches the programs up to the first error, and returns the names of those that are in bin now.
 func (f *fetcher) fetch(ctx context.Context, list string, programs []string) (fetched []string, err error) {
-	images, err := os.ReadFile(list) //nolint:gosec // The user names the file.
+	images, err := os.ReadFile(list)
 	if err != nil {
 		return nil, err
 	}

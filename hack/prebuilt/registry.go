@@ -43,7 +43,7 @@ func (f *fetcher) install(ctx context.Context, img image, target string) (string
 		return "", err
 	}
 	defer os.Remove(part.Name()) //nolint:errcheck // It has been renamed, or it is useless.
-	defer part.Close()           //nolint:errcheck // If the file is used, it is closed below.
+	defer part.Close()
 	for _, layer := range layers {
 		found, err := f.extract(ctx, img, layer.Digest, part)
 		if err != nil {
@@ -52,7 +52,7 @@ func (f *fetcher) install(ctx context.Context, img image, target string) (string
 		if !found {
 			continue
 		}
-		if err := errors.Join(part.Chmod(0o755), part.Close()); err != nil { //nolint:gosec // It is a program.
+		if err := errors.Join(part.Chmod(0o755), part.Close()); err != nil {
 			return "", err
 		}
 		return digest, os.Rename(part.Name(), target)
@@ -85,7 +85,7 @@ func (f *fetcher) manifest(ctx context.Context, img image, reference string) (di
 	if err != nil {
 		return "", m, err
 	}
-	defer answer.Close() //nolint:errcheck // It was only read.
+	defer answer.Close()
 	text, err := io.ReadAll(io.LimitReader(answer, 1<<20))
 	if err != nil {
 		return "", m, err
@@ -103,7 +103,7 @@ func (f *fetcher) extract(ctx context.Context, img image, digest string, to io.W
 	if err != nil {
 		return false, err
 	}
-	defer answer.Close() //nolint:errcheck // It was only read.
+	defer answer.Close()
 	hash := sha256.New()
 	layer := io.TeeReader(answer, hash)
 	unzipped, err := gzip.NewReader(layer)
@@ -160,7 +160,7 @@ func (f *fetcher) get(ctx context.Context, img image, what string) (io.ReadClose
 // answer is the body of an answer. A long pause ends the reading with an error.
 type answer struct {
 	io.ReadCloser
-	ctx     context.Context
+	ctx     context.Context //nolint:containedctx // Of the request: a body is read without one.
 	silence *time.Timer
 	pause   time.Duration
 }

@@ -75,7 +75,7 @@ func (e *Etcd) Remove(ctx context.Context, prefix string) error {
 	if err != nil {
 		return fmt.Errorf("etcd: remove %s: %w", prefix, err)
 	}
-	defer response.Body.Close() //nolint:errcheck // Nothing was written to it.
+	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("etcd: remove %s: %s", prefix, response.Status)
 	}

@@ -168,7 +168,7 @@ func (t *tenant) identity(name, baseURL string, ca []byte) *infrav1.PortalCluste
 func tarPits(t *tenant) string {
 	pit, err := net.Listen("tcp", loopback+":0")
 	t.must(err)
-	defer pit.Close() //nolint:errcheck // Nothing was written to it.
+	defer pit.Close()
 	for i := range 60 {
 		t.identity(fmt.Sprintf("pit-%d", i), "https://"+pit.Addr().String(), box.Portal.CAPEM())
 	}

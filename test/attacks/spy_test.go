@@ -132,13 +132,13 @@ func tunnel(address string) http.HandlerFunc {
 		if err != nil {
 			return
 		}
-		defer to.Close() //nolint:errcheck // The tunnel has ended.
+		defer to.Close()
 		w.WriteHeader(http.StatusOK)
 		from, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
 		}
-		defer from.Close() //nolint:errcheck // The tunnel has ended.
+		defer from.Close()
 		go func() { _, _ = io.Copy(to, from) }()
 		_, _ = io.Copy(from, to)
 	}

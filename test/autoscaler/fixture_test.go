@@ -108,7 +108,7 @@ func (f *fixture) scale(replicas int) {
 	f.Helper()
 	suite.Change(f.Fixture, f.deployment(), func(md *clusterv1.MachineDeployment) {
 		md.Spec.Replicas = new(int32)
-		*md.Spec.Replicas = int32(replicas) //nolint:gosec // A handful.
+		*md.Spec.Replicas = int32(replicas)
 	})
 }
 

@@ -27,7 +27,7 @@ func newDeployment(name string, replicas int) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To(int32(replicas)), //nolint:gosec // A handful.
+			Replicas: ptr.To(int32(replicas)),
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
@@ -50,7 +50,7 @@ func (f *fixture) place(deployment *appsv1.Deployment, on ...string) {
 		}
 	}
 	f.cordon(true, others...)
-	deployment.Spec.Replicas = ptr.To(int32(len(on))) //nolint:gosec // A handful.
+	deployment.Spec.Replicas = ptr.To(int32(len(on)))
 	f.Expect(f.workload.Create(f.Context(), deployment)).To(Succeed())
 	f.Eventually(func() []string { return f.running(deployment.Name) }).Should(ConsistOf(on), "nodes with a Pod of %s", deployment.Name)
 	f.cordon(false, others...)

@@ -90,7 +90,7 @@ func healthy(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close() //nolint:errcheck // Nothing was written to it.
+	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("health-check: %s", response.Status)
 	}

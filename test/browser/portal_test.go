@@ -150,7 +150,7 @@ func (p *portal) books(path string) string {
 // arm arms a fault.
 func (p *portal) arm(fault string) {
 	p.t.Helper()
-	response, err := http.Post(p.admin+"/faults", "application/json", strings.NewReader(fault)) //nolint:noctx // The emulator answers at once.
+	response, err := http.Post(p.admin+"/faults", "application/json", strings.NewReader(fault))
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -180,7 +180,7 @@ func (p *tab) screenshot(name string) {
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(directory, name+"-"+scheme+".png"), picture, 0o644); err != nil { //nolint:gosec // A picture for the docs.
+		if err := os.WriteFile(filepath.Join(directory, name+"-"+scheme+".png"), picture, 0o644); err != nil {
 			p.t.Fatal(err)
 		}
 	}

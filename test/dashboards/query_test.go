@@ -24,7 +24,7 @@ func (p prometheus) ask(ctx context.Context, path string, parameters url.Values,
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close() //nolint:errcheck // it was read
+	defer response.Body.Close()
 	answer := struct {
 		Status, Error string
 		Data          any

@@ -117,7 +117,7 @@ func freeAddress(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() //nolint:errcheck // the server listens next
+	defer listener.Close()
 	return listener.Addr().String()
 }
 

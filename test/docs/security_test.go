@@ -57,7 +57,7 @@ func declares(t *testing.T, folder, function string) bool {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		source, err := os.ReadFile(file) //nolint:gosec // a file of the checkout
+		source, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,7 +69,7 @@ func packFile(archive *tar.Writer, path, to string) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close() //nolint:errcheck // Nothing was written to it.
+	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
 		return err

@@ -202,7 +202,7 @@ func (p *portal) ask(ctx context.Context, method, path string, body []byte) ([]b
 	if err != nil {
 		return nil, fmt.Errorf("the emulator's admin listener: %w", err)
 	}
-	defer response.Body.Close() //nolint:errcheck // Nothing was written to it.
+	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
 		err = fmt.Errorf("the emulator's admin listener: %s %s: %s: %s", method, path, response.Status, content)

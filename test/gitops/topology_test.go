@@ -23,7 +23,7 @@ func TestTopology(t *testing.T) {
 			f.commit(func(m *manifests) {
 				workers, _, err := unstructured.NestedSlice(m.of("Cluster").Object, "spec", "topology", "workers", "machineDeployments")
 				m.Expect(err).NotTo(HaveOccurred())
-				workers[0].(map[string]any)["replicas"] = int64(2) //nolint:forcetypeassert // the API has a list of objects here
+				workers[0].(map[string]any)["replicas"] = int64(2) // the API has a list of objects here
 				m.set("Cluster", workers, "spec", "topology", "workers", "machineDeployments")
 			})
 			f.arrived(older, 2)

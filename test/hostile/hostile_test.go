@@ -212,7 +212,7 @@ func resident(ctx context.Context, url string) float64 {
 	if err != nil {
 		return 0
 	}
-	defer response.Body.Close() //nolint:errcheck // nothing was written to it
+	defer response.Body.Close()
 	lines := bufio.NewScanner(response.Body)
 	for lines.Scan() {
 		if value, found := strings.CutPrefix(lines.Text(), "process_resident_memory_bytes "); found {

@@ -130,7 +130,7 @@ func (s *server) run(certificate tls.Certificate) {
 			if err != nil {
 				return
 			}
-			defer connection.Close() //nolint:errcheck // nothing is written to it
+			defer connection.Close()
 			s.meet()
 		}
 	}

@@ -151,7 +151,7 @@ func (l *life) scaleTo(ctx context.Context, deployment string, replicas int32) e
 }
 
 func (l *life) scale(ctx context.Context) (string, error) {
-	deployment, replicas := l.drawDeployment(), int32(l.roll.IntN(5)) //nolint:gosec // small
+	deployment, replicas := l.drawDeployment(), int32(l.roll.IntN(5))
 	return fmt.Sprintf("%s to %d", deployment, replicas), l.scaleTo(ctx, deployment, replicas)
 }
 
@@ -159,7 +159,7 @@ func (l *life) scale(ctx context.Context) (string, error) {
 func (l *life) flurry(ctx context.Context) (string, error) {
 	deployment, done := l.drawDeployment(), []string{}
 	for range 3 + l.roll.IntN(3) {
-		replicas := int32(l.roll.IntN(5)) //nolint:gosec // small
+		replicas := int32(l.roll.IntN(5))
 		done = append(done, fmt.Sprint(replicas))
 		if err := l.scaleTo(ctx, deployment, replicas); err != nil {
 			return "", err
@@ -169,7 +169,7 @@ func (l *life) flurry(ctx context.Context) (string, error) {
 }
 
 func (l *life) newDeployment(ctx context.Context) (string, error) {
-	replicas := int32(l.roll.IntN(3)) //nolint:gosec // small
+	replicas := int32(l.roll.IntN(3))
 	if len(l.deployments) >= 3 {
 		return "", nil
 	}
@@ -199,7 +199,7 @@ func (l *life) dropAllDeployments(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	gone, pause, replicas := l.waitForNoMachines(ctx), l.drawTime(time.Second, 10*time.Second), int32(1+l.roll.IntN(3)) //nolint:gosec // small
+	gone, pause, replicas := l.waitForNoMachines(ctx), l.drawTime(time.Second, 10*time.Second), int32(1+l.roll.IntN(3))
 	time.Sleep(pause)
 	return fmt.Sprintf("drop all (Machines gone: %t), and %s later a new one with %d", gone, pause, replicas), l.addDeployment(ctx, replicas)
 }

@@ -209,7 +209,7 @@ func (a *auditLog) readOn() error {
 	if err != nil {
 		return err
 	}
-	defer file.Close() //nolint:errcheck // The file is only read.
+	defer file.Close()
 	if _, err := file.Seek(a.read, io.SeekStart); err != nil {
 		return err
 	}

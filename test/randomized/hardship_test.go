@@ -133,7 +133,7 @@ func (l *life) deleteAndShrink(ctx context.Context) (string, error) {
 	if i%2 == 0 {
 		time.Sleep(pause)
 	}
-	return fmt.Sprintf("delete Machine %s, and %s to %d", machine.Name, deployment, replicas-1), l.scaleTo(ctx, deployment, int32(replicas-1)) //nolint:gosec // small
+	return fmt.Sprintf("delete Machine %s, and %s to %d", machine.Name, deployment, replicas-1), l.scaleTo(ctx, deployment, int32(replicas-1))
 }
 
 // onThePages adds workers as a person does on the portal's own pages. Soon after, a user lowers the replicas.
@@ -155,7 +155,7 @@ func (l *life) onThePages(ctx context.Context) (string, error) {
 		return "", nil //nolint:nilerr // the portal is busy, or a fault struck this request
 	}
 	time.Sleep(pause)
-	return fmt.Sprintf("a person scales to %d, and %s to %d", size, deployment, replicas-1), l.scaleTo(ctx, deployment, int32(replicas-1)) //nolint:gosec // small
+	return fmt.Sprintf("a person scales to %d, and %s to %d", size, deployment, replicas-1), l.scaleTo(ctx, deployment, int32(replicas-1))
 }
 
 // budget forbids the eviction of ordinary Pods for a while, half of the time with two budgets. The API server answers an eviction
@@ -220,7 +220,7 @@ func (l *life) mismatch(ctx context.Context) (string, error) {
 	if len(l.deployments) >= 3 || l.mismatched != "" {
 		return "", nil
 	}
-	replicas := int32(1 + l.roll.IntN(2)) //nolint:gosec // small
+	replicas := int32(1 + l.roll.IntN(2))
 	l.sums.allowWithout(int(replicas))
 	deployment, right, err := l.addDeploymentOf(ctx, foreignTemplate, replicas)
 	l.seen.Lock()

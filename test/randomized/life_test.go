@@ -70,7 +70,7 @@ type life struct {
 
 func newLife(e *environment, number int, seed int64) *life {
 	l := &life{
-		environment: e, seed: seed, number: number, roll: rand.New(rand.NewPCG(uint64(seed), 0)), //nolint:gosec // a seed
+		environment: e, seed: seed, number: number, roll: rand.New(rand.NewPCG(uint64(seed), 0)),
 		namespace: fmt.Sprintf("life-%d", number), user: suite.User("life", number),
 	}
 	l.auditor = newAuditor(l.wrong)
@@ -104,7 +104,7 @@ func (l *life) live(ctx context.Context, sequences int) error {
 		if l.logFile, err = os.Create(filepath.Join(*keepIn, fmt.Sprintf("%s-seed-%d.log", l.environment, l.seed))); err != nil {
 			return err
 		}
-		defer l.logFile.Close() //nolint:errcheck // A copy.
+		defer l.logFile.Close()
 	}
 	if err := l.begin(ctx); err != nil {
 		l.explain(ctx)

@@ -79,7 +79,7 @@ const worth = 3 * time.Minute
 
 // affordable returns as many environments as fit into the time, but at least one. The seed selects the first.
 func affordable(within time.Duration, seed int64) []behavior {
-	first := int(uint64(seed) % uint64(len(behaviors))) //nolint:gosec // an index
+	first := int(uint64(seed) % uint64(len(behaviors)))
 	return slices.Concat(behaviors[first:], behaviors[:first])[:min(len(behaviors), max(1, int(within/worth)))]
 }
 

@@ -51,7 +51,7 @@ func (l *life) setPool(name string) {
 }
 
 // drawPoolReplicas draws zero more often than other numbers.
-func (l *life) drawPoolReplicas() int32 { return max(0, int32(l.roll.IntN(5))-1) } //nolint:gosec // small
+func (l *life) drawPoolReplicas() int32 { return max(0, int32(l.roll.IntN(5))-1) }
 
 func (l *life) scalePool(ctx context.Context) (string, error) {
 	replicas := l.drawPoolReplicas()

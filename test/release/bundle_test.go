@@ -81,7 +81,7 @@ func get(t *testing.T, url string) string {
 	g.Expect(err).NotTo(HaveOccurred())
 	answer, err := http.DefaultClient.Do(request)
 	g.Expect(err).NotTo(HaveOccurred())
-	defer answer.Body.Close() //nolint:errcheck // It was only read.
+	defer answer.Body.Close()
 	g.Expect(answer.StatusCode).To(Equal(http.StatusOK))
 	content, err := io.ReadAll(answer.Body)
 	g.Expect(err).NotTo(HaveOccurred())

@@ -113,7 +113,7 @@ func TestImage(t *testing.T) {
 	g := NewWithT(t)
 	programs := t.TempDir()
 	log := filepath.Join(programs, "arguments")
-	g.Expect(os.WriteFile(filepath.Join(programs, "docker"), []byte("#!/bin/sh\necho \"$@\" >>"+log+"\n"), 0o755)).To(Succeed()) //nolint:gosec // A program has to be executable.
+	g.Expect(os.WriteFile(filepath.Join(programs, "docker"), []byte("#!/bin/sh\necho \"$@\" >>"+log+"\n"), 0o755)).To(Succeed())
 	out, err := makes(t, programs, "image", "VERSION="+releaseVersion, "PLATFORMS=linux/amd64", "IMG="+image)
 	g.Expect(err).NotTo(HaveOccurred(), out)
 	arguments, err := os.ReadFile(log)

@@ -52,7 +52,7 @@ func samples(t *testing.T, release string) []sample {
 	}
 	var all []sample
 	for _, file := range files {
-		text, err := os.ReadFile(file) //nolint:gosec // A file of the checkout.
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}

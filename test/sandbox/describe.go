@@ -151,7 +151,7 @@ func (d *description) nodesOf(kubeconfig []byte) error {
 
 // log describes the last lines of a log that name the namespace.
 func (d *description) log(name string) {
-	raw, err := os.ReadFile(filepath.Join(d.Dir, name)) //nolint:gosec // Our own directory.
+	raw, err := os.ReadFile(filepath.Join(d.Dir, name))
 	if err != nil {
 		d.line("%v", err)
 		return

@@ -156,14 +156,14 @@ func (f *fixture) diagnostics(method, path, body string) (answer string) {
 	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", GenerateName: "reader-"}}
 	f.Expect(f.Client.Create(f.Context(), reader)).To(Succeed())
 	token := f.token(reader, "a reader's token")
-	asker := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} //nolint:gosec // the manager signs its certificate itself
+	asker := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	f.Eventually(func(g Gomega) {
 		request, err := http.NewRequestWithContext(f.Context(), method, "https://"+f.address+path, strings.NewReader(body))
 		g.Expect(err).NotTo(HaveOccurred())
 		request.Header.Set("Authorization", "Bearer "+token)
 		response, err := asker.Do(request)
 		g.Expect(err).NotTo(HaveOccurred())
-		defer response.Body.Close() //nolint:errcheck // nothing was written to it
+		defer response.Body.Close()
 		read, err := io.ReadAll(response.Body)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(response.StatusCode).To(Equal(http.StatusOK), string(read))
@@ -233,7 +233,7 @@ func (f *fixture) noteLogs() {
 		if err != nil || filepath.Ext(path) != ".log" {
 			return err
 		}
-		text, err := os.ReadFile(path) //nolint:gosec // a file of this test
+		text, err := os.ReadFile(path)
 		if name, _ := filepath.Rel(f.Dir, path); len(text) > 0 {
 			f.noteWritten(name, string(text))
 		}

@@ -101,7 +101,7 @@ func TestRotation(t *testing.T) {
 	s.apply()
 	s.settled(2)
 	for i, what := range []emulator.Rotation{{Credentials: true}, {Endpoint: true}, {Credentials: true, Endpoint: true}, {Authority: true}} {
-		users, provider := s.rotated(what, int32(3+i)) //nolint:gosec // a small number
+		users, provider := s.rotated(what, int32(3+i))
 		s.Expect(users).To(BeNumerically("<", longestGap), "users, %s", what)
 		s.Expect(provider).To(BeNumerically("<", longestGap), "provider, %s", what)
 		s.settled(3 + i)

@@ -42,7 +42,7 @@ func TestScaleDownIsRefused(t *testing.T) {
 			test.fault.Method, test.fault.Path = "POST", "/kubernetes-clusters/*/scale"
 			s.strike(test.fault)
 			for _, replicas := range []int{2, 1} {
-				s.scale(int32(replicas)) //nolint:gosec // Two numbers.
+				s.scale(int32(replicas))
 				s.Eventually(s.Machines).Should(HaveLen(replicas))
 				s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(
 					And(HavePrefix("False "+test.reason), MatchRegexp("[Ss]cale from (at most )?3 to %d workers", replicas)))

@@ -91,7 +91,7 @@ func (f *fixture) dryRuns(resource string) (count int) {
 	f.Expect(err).NotTo(HaveOccurred())
 	answer, err := administrator.Get(box.Config.Host + "/metrics")
 	f.Expect(err).NotTo(HaveOccurred())
-	defer answer.Body.Close() //nolint:errcheck // The body is only read.
+	defer answer.Body.Close()
 	metrics, err := io.ReadAll(answer.Body)
 	f.Expect(err).NotTo(HaveOccurred())
 	for line := range strings.SplitSeq(string(metrics), "\n") {

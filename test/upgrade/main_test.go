@@ -72,5 +72,5 @@ func wrapManager() error {
 		needed = "--allow-unverified-core"
 	}
 	script := fmt.Sprintf("#!/bin/sh\nfor flag; do shift; case $flag in %s*) set -- \"$@\" \"$flag\" ;; esac; done\nexec '%s' \"$@\" %s\n", unknown, built, needed)
-	return os.WriteFile(filepath.Join(previous, "bin", "manager"), []byte(script), 0o755) //nolint:gosec // It is a program.
+	return os.WriteFile(filepath.Join(previous, "bin", "manager"), []byte(script), 0o755)
 }

@@ -49,7 +49,7 @@ func (l *life) record() {
 		l.write(&text, workload, schema.GroupVersionKind{Version: "v1", Kind: "Node"})
 	}
 	l.Expect(os.MkdirAll(*record, 0o755)).To(Succeed())
-	l.Expect(os.WriteFile(filepath.Join(*record, l.name+".yaml"), []byte(text.String()), 0o644)).To(Succeed()) //nolint:gosec // It holds no secret.
+	l.Expect(os.WriteFile(filepath.Join(*record, l.name+".yaml"), []byte(text.String()), 0o644)).To(Succeed())
 }
 
 func (l *life) write(text *strings.Builder, from client.Client, kind schema.GroupVersionKind, options ...client.ListOption) {

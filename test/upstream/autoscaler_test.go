@@ -87,7 +87,7 @@ func runAutoscaler(proxy framework.ClusterProxy, namespace string) {
 		Expect(os.WriteFile(path, kubeconfig, 0o600)).To(Succeed())
 		log, err := os.Create(filepath.Join(here.Artifacts, namespace+"-autoscaler.log"))
 		Expect(err).NotTo(HaveOccurred())
-		defer log.Close() //nolint:errcheck // A log.
+		defer log.Close()
 		cmd := exec.CommandContext(ctx, autoscaler(),
 			"--cloud-provider=clusterapi", "--clusterapi-cloud-config-authoritative",
 			"--kubeconfig="+path, "--cloud-config="+proxy.GetKubeconfigPath(),

@@ -45,7 +45,7 @@ type Clusters struct {
 	etcd    *kubeserver.Etcd
 	// boots limits how many control planes start at one instant: they would only slow each other down.
 	boots chan struct{}
-	life  context.Context // ends with Close
+	life  context.Context //nolint:containedctx // Ends with Close.
 	end   context.CancelCauseFunc
 
 	mu       sync.Mutex

@@ -23,7 +23,7 @@ func TestAnnouncesBuilds(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o700); err != nil { //nolint:gosec // Some are scripts.
+		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,7 +97,7 @@ case "$*" in
 *kube) while [ ! -e done ]; do sleep 0.02; done ;;
 *build) printf '#!/bin/sh\necho the demonstration; while [ ! -e seen ]; do sleep 0.02; done' >bin/portal-sandbox; chmod +x bin/portal-sandbox ;;
 esac`
-	if err := os.WriteFile(filepath.Join(c.root, "make"), []byte(script), 0o700); err != nil { //nolint:gosec // a script
+	if err := os.WriteFile(filepath.Join(c.root, "make"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	c.Cmd = exec.Command(filepath.Join(c.root, "hack/demo.sh"))
@@ -131,7 +131,7 @@ func (c *compiling) says(t *testing.T, text string) string {
 
 // plays reports whether the recording is served.
 func (c *compiling) plays() bool {
-	response, err := http.Get(c.player) //nolint:noctx // The server is on this machine.
+	response, err := http.Get(c.player)
 	if err != nil {
 		return false
 	}
