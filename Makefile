@@ -232,6 +232,10 @@ sbom: $(CYCLONEDX) $(binaries) ## Write what the image is made of into out/, as 
 conformance: ## Build bin/portal-conformance, which checks a portal (docs/development/conformance.md)
 	go test -c -o $(BIN)/portal-conformance ./cloud/conformance
 
+.PHONY: released-fields
+released-fields: ## Store the fields of the CRDs as those of the last release (docs/development/releasing.md)
+	go test ./api/v1beta1 -run TestReleasedFields -count 1 -update
+
 ##@ Develop
 
 .PHONY: generate
@@ -247,10 +251,6 @@ manifests: $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Regenerate the CRDs, the RBAC ro
 	@mkdir -p $(OUT)/docs
 	$(CRD_REF_DOCS) --source-path api --config $(REFERENCE)/config.yaml --templates-dir $(REFERENCE) --renderer markdown \
 		--output-path $(OUT)/docs/reference.md --log-level ERROR
-
-.PHONY: released-fields
-released-fields: ## Store the fields of the CRDs as those of the last release (docs/development/releasing.md)
-	go test ./api/v1beta1 -run TestReleasedFields -count 1 -update
 
 .PHONY: modules
 modules: ## Run go mod tidy in the folder of each go.mod
