@@ -57,7 +57,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	defer log.Close() //nolint:errcheck // The child holds its own copy.
 
-	cmd := exec.Command(spec.Path, spec.Args...) // No context: it could only kill the process, while Stop ends it gracefully.
+	cmd := exec.Command(spec.Path, spec.Args...) //nolint:noctx // A context could only kill the process. Stop ends it gracefully.
 	cmd.Env = append(os.Environ(), spec.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = attributes()
