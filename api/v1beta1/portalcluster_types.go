@@ -91,8 +91,8 @@ type PortalNetwork struct {
 	// +kubebuilder:validation:MaxLength=256
 	ID string `json:"id,omitempty"`
 
-	// cidr of a network that the provider creates once, for example 10.0.0.0/24, which is enough for 40 workers and 3 control
-	// nodes. The portal's API cannot delete networks, so the network remains when the Cluster is deleted.
+	// cidr of a network that the provider creates once, for example 10.0.0.0/24. A /24 has 251 usable addresses. For more than 200 nodes,
+	// the portal advises a /23. The portal's API cannot delete networks, so the network remains when the Cluster is deleted.
 	// +optional
 	// +kubebuilder:validation:MinLength=9
 	// +kubebuilder:validation:MaxLength=43

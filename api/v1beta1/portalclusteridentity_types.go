@@ -67,8 +67,8 @@ type PortalIdentityLimits struct {
 	// +kubebuilder:validation:items:MaxLength=256
 	Zones []string `json:"zones,omitempty"`
 
-	// vpcs are the portal's identifiers (not the names) of the VPCs in which clusters may be created. When omitted, all are
-	// allowed. If a PortalCluster names a network by its id, the portal checks that it belongs to the VPC.
+	// vpcs are the portal's identifiers (not the names) of the VPCs that a PortalCluster may name. When omitted, all are allowed. A network
+	// that a PortalCluster names by its id is not checked, because the provider cannot look up the VPC of a network.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1

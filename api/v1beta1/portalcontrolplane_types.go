@@ -22,6 +22,15 @@ const (
 // +kubebuilder:validation:Enum=Newest;Oldest;Random
 type RemovalOrder string
 
+const (
+	// RemovalOrderNewest removes the workers first that joined last.
+	RemovalOrderNewest RemovalOrder = "Newest"
+	// RemovalOrderOldest removes the workers first that joined first.
+	RemovalOrderOldest RemovalOrder = "Oldest"
+	// RemovalOrderRandom is any order, so no one can predict which workers go. All drains have to end before the portal is asked for fewer.
+	RemovalOrderRandom RemovalOrder = "Random"
+)
+
 // PortalControlPlaneSpec describes the portal cluster.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || has(self.clusterID)",message="clusterID cannot be removed: it says which portal cluster this object owns"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || !has(oldSelf.clusterName) || (has(self.clusterID) && self.clusterID != oldSelf.clusterID) || (has(self.clusterName) && self.clusterName == oldSelf.clusterName)",message="clusterName cannot be changed: the portal does not rename clusters"
@@ -89,7 +98,8 @@ type PortalControlPlaneSpec struct {
 	// +optional
 	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
 
-	// workers is only used to create the portal cluster while no MachineDeployment names a PortalMachineTemplate.
+	// workers is what the portal cluster is created with if it is created before the Cluster has a MachineDeployment or a MachinePool. The
+	// provider waits up to a minute for those of a topology. Afterwards workers has no effect.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="workers cannot be changed: it is used to create the portal cluster only"
 	Workers *WorkerParameters `json:"workers,omitempty"`

@@ -50,7 +50,8 @@ type PortalControlPlaneTemplateResourceSpec struct {
 	// +optional
 	WorkerNodeSelector *metav1.LabelSelector `json:"workerNodeSelector,omitempty"`
 
-	// workers is used to create the portal cluster if its MachineDeployments do not exist within a minute.
+	// workers is what the portal cluster is created with if it is created before the Cluster has a MachineDeployment or a MachinePool. The
+	// provider waits up to a minute for those of a topology. Afterwards workers has no effect.
 	// +optional
 	Workers *WorkerParameters `json:"workers,omitempty"`
 }

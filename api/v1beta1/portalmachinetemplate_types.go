@@ -31,7 +31,7 @@ type PortalMachineTemplateResource struct {
 // MachineDeployment up from zero (CAPI contract, InfraMachineTemplate: support cluster autoscaling from zero).
 // +kubebuilder:validation:MinProperties=1
 type PortalMachineTemplateStatus struct {
-	// capacity of a node.
+	// capacity of a node: how much of each resource it has, for example of cpu and memory.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 

@@ -24,8 +24,7 @@ func (a *app) networksCreate() *cobra.Command {
 		Use:   "create",
 		Short: "Create a network with an address range",
 		Long: `Create a network. Use its id as --network-id of 'clusters create'. Keep the id: the portal's API can neither list nor
-delete networks. A /24 has 251 usable addresses, enough for 40 workers and 3 control nodes. Use a /23 for more than
-200 nodes.`,
+delete networks. A /24 has 251 usable addresses. Use a /23 for more than 200 nodes.`,
 		Example: "  portalctl networks create --cidr 10.1.0.0/24",
 		Args:    cobra.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error {
