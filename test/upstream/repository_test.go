@@ -29,7 +29,7 @@ func writeRepository(artifacts string) string {
 		return string(text)
 	}
 	topology := read(filepath.Join(release, "cluster-template-topology.yaml"))
-	const replicas = "          replicas: ${WORKER_MACHINE_COUNT:=3}\n"
+	const replicas = "          replicas: ${WORKER_MACHINE_COUNT:=0}\n"
 	Expect(topology).To(ContainSubstring(replicas))
 	const withPool = `      machinePools:
         - class: default-worker
