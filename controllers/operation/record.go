@@ -37,8 +37,8 @@ type Record struct {
 	SizeUncertain bool `json:"sizeUncertain,omitempty"`
 	// MinWorkers is 1 if the portal refused a cluster without workers. One worker stays then, until more are wanted again.
 	MinWorkers int `json:"minWorkers,omitempty"`
-	// RemovalOrder holds the order in which the portal has removed workers in scale-downs of the cluster, if they have shown one.
-	// Earlier builds also counted how certain the order was. It needs no certainty: one scale-down that shows an order is enough.
+	// RemovalOrder holds the order in which the portal has removed workers in scale-downs of the cluster, if they have shown one. One
+	// scale-down that shows an order is enough.
 	RemovalOrder struct {
 		Order claims.Order `json:"order,omitempty"`
 	} `json:"removalOrder,omitzero"`
