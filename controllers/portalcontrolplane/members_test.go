@@ -19,12 +19,14 @@ import (
 )
 
 // TestCollectedDeploymentsKeepTheirWorkers makes the garbage collector delete MachineDeployments, one after the other. The portal
-// is never asked for fewer workers, neither in between nor when all are gone.
+// is never asked for fewer workers, neither in between nor when all are gone. If a person replaces them in the meantime, it is not asked for
+// more workers either.
 func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 	for title, test := range map[string]struct {
-		owner  types.UID
-		scales int
-	}{"collector": {"earlier", 0}, "a person": {"", 1}} {
+		owner    types.UID
+		replaced bool
+		scales   int
+	}{"collector": {"earlier", false, 0}, "collector, and a person replaces them": {"earlier", true, 0}, "a person": {"", false, 1}} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, 4, emulator.Durations{})
@@ -46,6 +48,13 @@ func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 				}
 				for _, gone := range []*clusterv1.MachineDeployment{second, md} {
 					if err := f.store.Delete(t.Context(), gone); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if test.replaced {
+					third := md.DeepCopy()
+					third.Name, third.ResourceVersion, third.Spec.Replicas, third.OwnerReferences = "third", "", ptr.To[int32](4), nil
+					if err := f.store.Create(t.Context(), third); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -28,14 +28,15 @@ type Desired struct {
 	// known is false if an object does not have its number yet. An unset number is not zero.
 	known bool
 	// sum of the replicas of MachineDeployments, of standalone MachineSets and Machines, and of the pool. Objects that are being
-	// deleted do not count, unless the garbage collector may have deleted them.
+	// deleted do not count.
 	sum int
 	// stays is the part of sum that no object asks for, because the portal refuses fewer workers.
 	stays int
 	// objects is the number of objects that ask for workers, including those that are being deleted.
 	objects int
-	// collected are the objects that the garbage collector may have deleted. They count until they are gone.
-	collected []string
+	// collected are the objects that the garbage collector may have deleted, with the sum of their replicas. They ask for no workers.
+	collected    []string
+	collectedSum int
 	// Templates that the workers are created from, sorted.
 	Templates []string
 	// Youngest of the objects that count.
@@ -50,16 +51,15 @@ type Desired struct {
 // add counts an object. If it is stale and being deleted, the garbage collector may have deleted it.
 func (d *Desired) add(meta metav1.ObjectMeta, stale bool, replicas *int32, template string) {
 	d.objects++
-	if !meta.DeletionTimestamp.IsZero() {
-		if !stale {
-			return
-		}
-		d.collected = append(d.collected, meta.Name)
+	switch deleted := !meta.DeletionTimestamp.IsZero(); {
+	case deleted && !stale:
+		return
+	case deleted:
+		d.collected, d.collectedSum = append(d.collected, meta.Name), d.collectedSum+int(ptr.Deref(replicas, 0))
+	default:
+		d.known = d.known && replicas != nil
+		d.sum += int(ptr.Deref(replicas, 0))
 	}
-	if replicas == nil {
-		d.known = false
-	}
-	d.sum += int(ptr.Deref(replicas, 0))
 	if meta.CreationTimestamp.After(d.Youngest) {
 		d.Youngest = meta.CreationTimestamp.Time
 	}
@@ -102,12 +102,14 @@ func DesiredBy(cluster *clusterv1.Cluster, from Members, record operation.Record
 	return d
 }
 
-// kept is how many workers stay beyond the sum. If the garbage collector deletes several objects, the first one that is gone must
-// not take its workers along. Workers that the portal cluster was created with are not removed before the MachineDeployments exist that
+// kept is how many workers stay beyond the sum. While the garbage collector deletes objects, all workers stay, so a person can replace the
+// objects before they are gone. Workers that the portal cluster was created with are not removed before the MachineDeployments exist that
 // they were created for. More workers are requested only when a MachineDeployment asks for them.
 func (d *Desired) kept(size int) int {
 	beyond := max(0, size-d.sum)
-	if len(d.collected) > 0 {
+	if len(d.collected) > 0 && size == operation.SizeUnknown {
+		return d.collectedSum
+	} else if len(d.collected) > 0 {
 		return beyond
 	}
 	return min(d.Awaited.Replicas, beyond)

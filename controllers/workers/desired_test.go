@@ -14,6 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
 )
@@ -68,8 +69,13 @@ func TestCountDesired(t *testing.T) {
 	count(collected, ptr.To[int32](4), "c")
 	leaving.OwnerReferences = owner("present")
 	count(leaving, ptr.To[int32](50), "of one that a person deleted")
-	if d.sum != 9 || !slices.Equal(d.collected, []string{"collected"}) {
+	if d.sum != 5 || !slices.Equal(d.collected, []string{"collected"}) {
 		t.Errorf("the garbage collector's deletion changes the sum: %+v", d)
+	}
+	for size, want := range map[int]int{operation.SizeUnknown: 4, 3: 0, 9: 4, 12: 7} {
+		if got := d.kept(size); got != want {
+			t.Errorf("of %d workers, %d are kept beyond the sum, want %d", size, got, want)
+		}
 	}
 	count(at(0), nil, "")
 	if d.known {

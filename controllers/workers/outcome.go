@@ -64,7 +64,8 @@ func (d *decision) countOutcome(p *pass.Pass) outcome.Outcome {
 			p.Record.Workers.ServiceOfferingID, p.Record.Workers.SSHKeyPair)
 	case len(d.desired.collected) > 0:
 		return outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "the garbage collector may have deleted these objects, because their owner was an "+
-			"earlier Cluster %s: %s. Their replicas count until they are gone. Then create them again", p.Cluster.Name, outcome.Names(d.desired.collected))
+			"earlier Cluster %s: %s. No worker is removed until they are gone. To keep the workers, create the objects again now, under other names",
+			p.Cluster.Name, outcome.Names(d.desired.collected))
 	case d.desired.objects == 0:
 		return outcome.WaitFor(0, infrav1.WaitingForObjectReason, "no MachineDeployment or MachinePool asks for workers, so %d worker nodes stay. To use "+
 			"them, create a MachineDeployment. To have none, create one with 0 replicas", d.plan.Desired)
