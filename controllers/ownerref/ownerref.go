@@ -6,12 +6,15 @@ package ownerref
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
 // Kinds of owners.
@@ -67,6 +70,28 @@ func CorrectStale(ctx context.Context, writer client.Client, live client.Reader,
 	}
 	Correct(kind, obj, present)
 	return client.IgnoreNotFound(writer.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+}
+
+// LetGo returns the change of a Machine whose cluster is being deleted or released. If the garbage collector has deleted the Machine and its
+// MachineSet, the change also removes core's finalizer, because core never reconciles a Machine whose MachineSet is gone. Nothing is skipped: core
+// neither drains nor deletes a node while the Cluster or its control plane is being deleted.
+func LetGo(ctx context.Context, live client.Reader, m *clusterv1.Machine, change func()) (func(), error) {
+	if m.DeletionTimestamp.IsZero() {
+		return change, nil
+	}
+	for _, reference := range To(MachineSet, m) {
+		err := live.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: reference.Name}, &clusterv1.MachineSet{})
+		if apierrors.IsNotFound(err) {
+			return func() {
+				change()
+				controllerutil.RemoveFinalizer(m, clusterv1.MachineFinalizer)
+			}, nil
+		}
+		if err != nil {
+			return change, fmt.Errorf("read MachineSet %s: %w", reference.Name, err)
+		}
+	}
+	return change, nil
 }
 
 func is(kind string, reference metav1.OwnerReference) bool {

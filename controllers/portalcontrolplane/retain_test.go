@@ -145,3 +145,46 @@ func (f *fixture) amidScaleDown() []string {
 	}
 	return []string{all[0].Name, all[1].Name, byCore.Name, byUser.Name}
 }
+
+// TestAbandonedMachines deletes a control plane with Retain. The garbage collector has deleted the MachineSet of a Machine, which core does not
+// reconcile any more. No person has to remove its finalizer. A Machine whose MachineSet exists, and one that is not being deleted, keep theirs.
+func TestAbandonedMachines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 0, emulator.Durations{})
+		f.change(func(cp *infrav1.PortalControlPlane) {
+			cp.Spec.DeletionPolicy, cp.Finalizers = infrav1.DeletionPolicyRetain, []string{infrav1.ControlPlaneFinalizer}
+		})
+		set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: "exists"}}
+		if err := f.store.Create(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+		for name, set := range map[string]string{"abandoned": "gone", "owned": "exists", "kept": "gone"} {
+			m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
+				Namespace: prod.Namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: prod.Name}, Finalizers: []string{clusterv1.MachineFinalizer},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: set, UID: "earlier"}},
+			}}
+			m.Spec.InfrastructureRef.Kind = "PortalMachine"
+			if err := f.store.Create(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+			if name == "kept" {
+				continue
+			}
+			if err := f.store.Delete(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := f.scope()
+		s.ControlPlane.DeletionTimestamp = ptr.To(metav1.Now())
+		if _, err := f.manager.reconcileDelete(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		for name, gone := range map[string]bool{"abandoned": true, "owned": false, "kept": false} {
+			m := &clusterv1.Machine{}
+			err := f.store.Get(t.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: name}, m)
+			if apierrors.IsNotFound(err) != gone || !gone && len(m.Finalizers) != 1 {
+				t.Errorf("Machine %s: %v, finalizers %v", name, err, m.Finalizers)
+			}
+		}
+	})
+}

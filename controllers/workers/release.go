@@ -18,6 +18,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
@@ -44,7 +45,8 @@ func (k Keeper) Release(ctx context.Context, p *pass.Pass, way access.Way) error
 	for i := range machines.Items {
 		if m := &machines.Items[i]; m.Spec.InfrastructureRef.Kind == machineKind {
 			none := func() { applyToMachine(m, claims.Machine{PreDrain: true, PreTerminate: true}, claims.Machine{}) }
-			all = append(all, client.IgnoreNotFound(p.Writer.Change(ctx, m, none)))
+			change, err := ownerref.LetGo(ctx, k.Live, m, none)
+			all = append(all, err, client.IgnoreNotFound(p.Writer.Change(ctx, m, change)))
 		}
 	}
 	return errors.Join(all...)

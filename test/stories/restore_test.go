@@ -50,6 +50,22 @@ func TestRestoreWithStaleOwners(t *testing.T) {
 		s.settled(2)
 		s.intact()
 	})
+	t.Run("a MachineDeployment, without the policy", func(t *testing.T) {
+		withoutPolicy(t)
+		s := newStory(t)
+		s.apply()
+		s.settled(2)
+		s.restoreDeployment()
+		replacement := newDeployment(metav1.ObjectMeta{Namespace: s.Namespace, Name: "replacement"}, 2)
+		replacement.Spec.Template.Spec.InfrastructureRef.Name = s.template.Name
+		s.Create(replacement)
+		s.resume()
+		s.Eventually(s.Gone(s.deployment)).Should(BeTrue())
+		s.deployment = replacement
+		s.settled(2)
+		s.Expect(s.Changes()).To(Equal([]string{createRequest}), "the portal is asked for neither more nor fewer workers")
+		s.intact()
+	})
 	t.Run("a pool, without the policy", func(t *testing.T) {
 		withoutPolicy(t)
 		s := newPoolStory(t, 0, 2)
@@ -65,6 +81,19 @@ func TestRestoreWithStaleOwners(t *testing.T) {
 		s.poolSettled(0, 2)
 		s.intact()
 	})
+}
+
+// restoreDeployment pauses the Cluster, gives its MachineDeployment an earlier owner, and waits until the garbage collector has deleted it.
+func (s *story) restoreDeployment() {
+	s.Helper()
+	suite.Change(s.Fixture, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
+	s.Eventually(s.Condition(s.controlPlane, clusterv1.PausedCondition)).Should(HavePrefix("True"))
+	s.Eventually(s.Condition(s.deployment, clusterv1.PausedCondition)).Should(HavePrefix("True"))
+	suite.Change(s.Fixture, s.deployment, func(md *clusterv1.MachineDeployment) { md.OwnerReferences[0].UID = "before" })
+	s.Eventually(func() bool {
+		s.Expect(s.Box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.deployment), s.deployment)).To(Succeed())
+		return !s.deployment.DeletionTimestamp.IsZero()
+	}).Should(BeTrue(), "the garbage collector deletes the MachineDeployment")
 }
 
 // restorePool pauses the Cluster, restores its MachinePool and its PortalMachinePool with stale owners, and waits until the garbage collector
@@ -207,14 +236,10 @@ func (s *story) letGoAndApplyAgain() {
 	}
 }
 
-// left returns the objects that must be gone before the user can apply them again. It removes the finalizers of Machines: core does not
-// reconcile a Machine whose MachineSet the garbage collector has deleted.
+// left returns the objects that must be gone before the user can apply them again. No person removes a finalizer.
 func (s *story) left() (names []string) {
 	for _, machine := range s.Machines() {
 		names = append(names, machine.Name)
-		before := machine.DeepCopy()
-		machine.Finalizers = nil
-		_ = s.Box.Client.Patch(s.Context(), &machine, client.MergeFrom(before))
 	}
 	for _, o := range []client.Object{s.controlPlane, s.portalCluster, s.deployment, s.template} {
 		if err := s.Box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
