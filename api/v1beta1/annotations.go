@@ -67,6 +67,10 @@ const (
 
 	// DecisionDelete confirms that the portal cluster with the id is to be deleted, on a PortalControlPlane whose deletion is held.
 	DecisionDelete Decision = "delete"
+
+	// DecisionTrust says, on a PortalControlPlane, that the portal at the address in baseURL of the identity is the portal of its cluster, under
+	// a new URL. A user needs the verb adopt for it: at another portal, the id may belong to someone else's cluster.
+	DecisionTrust Decision = "trust"
 )
 
 // About returns the value of DecisionAnnotation for this decision about the operation or object with the id.

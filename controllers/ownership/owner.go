@@ -111,13 +111,24 @@ func (k *Owners) Claim(ctx context.Context, p *pass.Pass) outcome.Outcome {
 	return outcome.RetryAfter(0) // after another check for other claims
 }
 
-// recordPortal records the portal of a cluster that the object owns, when the portal becomes known. loadIdentity refuses an identity
-// that names another portal later.
+// recordPortal records the portal of a cluster that the object owns, when the portal becomes known, or when a person has decided that it has
+// a new URL. loadIdentity refuses an identity that names another portal. The operation in flight moves along, so its job is followed.
 func (k *Owners) recordPortal(ctx context.Context, p *pass.Pass) outcome.Outcome {
-	if p.Record.Portal == "" && p.Infrastructure.IsDone() {
-		if err := p.Change(ctx, func(next *operation.State) { next.Record.Portal = p.Identity.Portal.Address() }); err != nil {
-			return outcome.Fail(err)
+	if !p.Infrastructure.IsDone() || p.Record.Portal == p.Identity.Portal.Address() {
+		return outcome.Outcome{}
+	}
+	home, now := p.Record.Portal, p.Identity.Portal.Address()
+	if err := p.Change(ctx, func(next *operation.State) {
+		next.Record.Portal = now
+		if next.Last != nil && home != "" && next.Last.Portal == home {
+			last := *next.Last
+			last.Portal, next.Last = now, &last
 		}
+		if infrav1.DecisionTrust.MadeOn(p.ControlPlane, now) {
+			delete(p.ControlPlane.Annotations, infrav1.DecisionAnnotation)
+		}
+	}); err != nil {
+		return outcome.Fail(err)
 	}
 	return outcome.Outcome{}
 }

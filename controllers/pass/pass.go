@@ -105,14 +105,15 @@ func (p *Pass) loadIdentity(ctx context.Context, identities *identity.Resolver) 
 }
 
 // CheckPortal is done unless the identity names another portal than the portal cluster's. At that portal, the cluster's id may belong
-// to a cluster of another account.
+// to a cluster of another account. No answer of a portal can prove that it is the same portal, because all of its former answers came from
+// a server that the owner of the identity chose. So a person with the right to adopt decides.
 func (p *Pass) CheckPortal() outcome.Outcome {
-	home := p.Record.Portal
-	if home == "" || home == p.Identity.Portal.Address() {
+	home, now := p.Record.Portal, p.Identity.Portal.Address()
+	if home == "" || home == now || infrav1.DecisionTrust.MadeOn(p.ControlPlane, now) {
 		return outcome.Outcome{}
 	}
-	return outcome.StallFor(0, infrav1.AccountChangedReason, "the portal cluster belongs to portal %s, but the identity names another one. "+
-		"Correct baseURL of the identity. If the portal has a new URL, correct annotation %s", home, infrav1.RecordAnnotation)
+	return outcome.StallFor(0, infrav1.AccountChangedReason, "the portal cluster belongs to portal %s, but the identity names %s. "+
+		"Correct baseURL of the identity. If the same portal has a new URL: %s", home, now, operation.Command(p.ControlPlane, infrav1.DecisionTrust, now))
 }
 
 // Provisioned reports whether the PortalCluster is provisioned. That needs the kubeconfig, so until then its condition Ready

@@ -3,14 +3,17 @@
 package portalcontrolplane
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 // victim makes the portal create a cluster, and its owner leave this management cluster. It returns the cluster's id and name.
@@ -91,9 +94,41 @@ func TestAnotherPortal(t *testing.T) {
 				if o := e.scope(key).CheckPortal(); o.Reason != infrav1.AccountChangedReason {
 					t.Errorf("later at another portal: %+v", o)
 				}
+				e.trusts(key)
 			})
 		})
 	}
+}
+
+// trusts checks that a decision about the address that the identity names, and no other one, lets the object use its portal cluster there. The
+// operation in flight moves along.
+func (e *estate) trusts(key client.ObjectKey) {
+	e.Helper()
+	decide := func(address string) {
+		e.change(key, func(cp *infrav1.PortalControlPlane) {
+			state, _ := operation.Load(cp)
+			state.Last = operation.New(operation.Scale, "2")
+			state.Last.Portal = state.Record.Portal
+			state.Put(cp)
+			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionTrust.About(address))
+		})
+	}
+	decide("wrong.example:443")
+	if o := e.scope(key).CheckPortal(); o.Reason != infrav1.AccountChangedReason || !strings.Contains(o.Message, "decision=trust:elsewhere.example:443") {
+		e.Errorf("a decision about another address: %+v", o)
+	}
+	decide("elsewhere.example:443")
+	if o := e.scope(key).CheckPortal(); !o.IsDone() {
+		e.Errorf("a decision about this address: %+v", o)
+	}
+	if o := e.passes(key)[key]; !o.IsDone() || e.record(key).Portal != "elsewhere.example:443" {
+		e.Errorf("trusted: %+v, %+v", o, e.record(key))
+	}
+	e.change(key, func(cp *infrav1.PortalControlPlane) {
+		if state, _ := operation.Load(cp); state.Last.Portal != "elsewhere.example:443" || cp.Annotations[infrav1.DecisionAnnotation] != "" {
+			e.Errorf("the operation's portal is %q, and the decision %q", state.Last.Portal, cp.Annotations[infrav1.DecisionAnnotation])
+		}
+	})
 }
 
 // TestPortalIsNoted: a person sets the id of a portal cluster. Its portal is recorded as soon as it is known.

@@ -223,6 +223,9 @@ func TestWhatStaysFree(t *testing.T) {
 	for _, decision := range []infrav1.Decision{infrav1.DecisionRetry, infrav1.DecisionAbandon, infrav1.DecisionDelete} {
 		y.Expect(try(func(cp *infrav1.PortalControlPlane) { cp.Annotations[infrav1.DecisionAnnotation] = decision.About("x") })).To(Succeed(), decision)
 	}
+	y.refused(try(func(cp *infrav1.PortalControlPlane) {
+		cp.Annotations[infrav1.DecisionAnnotation] = infrav1.DecisionTrust.About("x")
+	}), "trusts another portal")
 	y.refused(try(func(cp *infrav1.PortalControlPlane) { cp.Annotations[infrav1.RecordAnnotation] = `{"size":2}` }), infrav1.RecordAnnotation)
 	y.Expect(try(func(cp *infrav1.PortalControlPlane) { delete(cp.Annotations, infrav1.OperationAnnotation) })).To(Succeed())
 	y.refused(try(func(cp *infrav1.PortalControlPlane) { cp.Annotations[infrav1.OperationAnnotation] = "{}" }), infrav1.OperationAnnotation)
