@@ -168,6 +168,9 @@ const (
 	NodesDifferReason = "NodesDiffer"
 	// NodesNotReadyReason: worker nodes that hold a Machine are not Ready. The portal does not repair nodes.
 	NodesNotReadyReason = "NodesNotReady"
+	// ScaleDownDisabledReason: the workers are ready, but the cluster autoscaler is kept from removing nodes, because the portal removes them in
+	// no known order.
+	ScaleDownDisabledReason = "ScaleDownDisabled"
 	// WorkersUnrecognizedReason: it is not known which Nodes are workers and which are control nodes.
 	WorkersUnrecognizedReason = "WorkersUnrecognized"
 )

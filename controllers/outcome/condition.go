@@ -3,6 +3,7 @@
 package outcome
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ import (
 func Report(obj conditions.Setter, conditionType string, o Outcome) {
 	switch o.Kind {
 	case Done:
-		o.Reason = infrav1.ReadyReason
+		o.Reason = cmp.Or(o.Reason, infrav1.ReadyReason)
 		Set(obj, conditionType, metav1.ConditionTrue, o)
 	case Wait, Stalled:
 		Set(obj, conditionType, metav1.ConditionFalse, o)

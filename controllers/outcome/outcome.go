@@ -80,6 +80,11 @@ func DoneWith(format string, args ...any) Outcome {
 	return Outcome{Kind: Done, Message: fmt.Sprintf(format, args...)}
 }
 
+// DoneAs is the outcome of a step that is done, and whose condition has another reason than Ready.
+func DoneAs(reason, message string) Outcome {
+	return Outcome{Kind: Done, Reason: reason, Message: message}
+}
+
 // WaitFor is the outcome of a step in progress. If after is 0, an event wakes the object.
 func WaitFor(after time.Duration, reason, format string, args ...any) Outcome {
 	return Outcome{Kind: Wait, Reason: reason, Message: fmt.Sprintf(format, args...), RequeueAfter: after}

@@ -83,8 +83,8 @@ func (d *decision) countOutcome(p *pass.Pass) outcome.Outcome {
 	case workers > d.plan.Desired:
 		return outcome.WaitFor(0, infrav1.ScalingDownReason, "%d worker nodes exist, but %d are wanted. Waiting for core to delete Machines", workers, d.plan.Desired)
 	case d.desired.autoscaled && claims.Order(ExpectedOrder(p).Order) == claims.Random:
-		return outcome.DoneWith("the order in which the portal removes workers is not known, so the cluster autoscaler is kept " +
-			"from removing nodes. If the portal has an order, set spec.removalOrder")
+		return outcome.DoneAs(infrav1.ScaleDownDisabledReason, "the order in which the portal removes workers is not known, so the cluster "+
+			"autoscaler is kept from removing nodes. If the portal has an order, set spec.removalOrder")
 	}
 	return outcome.Outcome{}
 }

@@ -102,10 +102,10 @@ func TestWorkersMessages(t *testing.T) {
 		"core has yet to delete": {[]func(*scene){settled, func(s *scene) { s.plan.Desired = 1 }}, outcome.Wait, infrav1.ScalingDownReason, []string{"3", "1", "core"}, nil},
 		"ready":                  {[]func(*scene){settled}, outcome.Done, "", nil, nil},
 		"ready, autoscaled":      {[]func(*scene){settled, scaledBy("")}, outcome.Done, "", nil, []string{"autoscaler"}},
-		"ready, autoscaled, no order": {[]func(*scene){settled, scaledBy("Random")}, outcome.Done, "",
+		"ready, autoscaled, no order": {[]func(*scene){settled, scaledBy("Random")}, outcome.Done, infrav1.ScaleDownDisabledReason,
 			[]string{"autoscaler", "spec.removalOrder"}, nil},
-		"ready, autoscaled, no order found": {[]func(*scene){settled, scaledBy(""), func(s *scene) { s.Record.RemovalOrder.Order = claims.Random }}, outcome.Done, "",
-			[]string{"autoscaler", "spec.removalOrder"}, nil},
+		"ready, autoscaled, no order found": {[]func(*scene){settled, scaledBy(""), func(s *scene) { s.Record.RemovalOrder.Order = claims.Random }}, outcome.Done,
+			infrav1.ScaleDownDisabledReason, []string{"autoscaler", "spec.removalOrder"}, nil},
 		"ready, no order, not autoscaled": {[]func(*scene){settled, func(s *scene) { s.ControlPlane.Spec.RemovalOrder = "Random" }}, outcome.Done, "",
 			nil, []string{"autoscaler"}},
 	}
