@@ -60,31 +60,33 @@ func (r *Reconciler) volumesOf(ctx context.Context, s *scope) (ids []string, oth
 
 // reportVolumes returns a function that emits events about the volumes that stay at the portal, and are billed, when the portal has accepted
 // the deletion of the cluster. They are read now, because the API server is deleted too. The events are on the Cluster, and on its
-// namespace, whose events are kept elsewhere: a namespace that is being deleted accepts none. The log has each event.
+// namespace, whose events are kept elsewhere: a namespace that is being deleted accepts none. The log has each event. Their related objects
+// differ, because the recorder counts events that differ in nothing but their text as one, and keeps only the first text.
 func (r *Reconciler) reportVolumes(ctx context.Context, s *scope) (report func()) {
 	ids, others, known := r.volumesOf(ctx, s)
 	about := []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ControlPlane.Namespace}}, s.ControlPlane}
 	if s.Cluster != nil {
 		about[1] = s.Cluster
 	}
-	event := func(kind, reason, format string, args ...any) {
+	event := func(related *corev1.ObjectReference, kind, reason, format string, args ...any) {
 		for _, obj := range about {
-			r.Recorder.Eventf(obj, nil, kind, reason, "Delete", format, args...)
+			r.Recorder.Eventf(obj, related, kind, reason, "Delete", format, args...)
 		}
 	}
+	portalCluster := &corev1.ObjectReference{Kind: "PortalControlPlane", Name: s.ControlPlane.Name, UID: s.ControlPlane.UID}
 	cluster := s.ControlPlane.Spec.ClusterID
 	return func() {
 		for part := range inParts(ids) {
-			event(corev1.EventTypeNormal, infrav1.EventVolumesRemain,
+			event(&corev1.ObjectReference{Kind: "PersistentVolume", Name: part[0]}, corev1.EventTypeNormal, infrav1.EventVolumesRemain,
 				"%d of %d volumes of portal cluster %s remain at the portal and are billed. To delete them with their data: portalctl volumes delete %s",
 				len(part), len(ids), cluster, strings.Join(part, " "))
 		}
 		if others > 0 {
-			event(corev1.EventTypeWarning, infrav1.EventVolumesMayRemain,
+			event(portalCluster, corev1.EventTypeWarning, infrav1.EventVolumesMayRemain,
 				"%d volumes of portal cluster %s have ids that are not listed here, because they contain unusual characters. Look for them on the portal's pages", others, cluster)
 		}
 		if !known {
-			event(corev1.EventTypeWarning, infrav1.EventVolumesMayRemain, "Volumes of portal cluster %s may remain at the portal and are billed: "+
+			event(portalCluster, corev1.EventTypeWarning, infrav1.EventVolumesMayRemain, "Volumes of portal cluster %s may remain at the portal and are billed: "+
 				"the workload cluster did not list them all. Look for them on the portal's pages", cluster)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -54,6 +56,22 @@ func (f *fixture) remove() (volumes []string) {
 	return slices.DeleteFunc(f.events(), func(e string) bool { return !strings.Contains(e, " Volumes") })
 }
 
+// apart fails the test if the recorder would count two events as one.
+type apart struct {
+	events.EventRecorder
+	seen map[string]bool
+	*testing.T
+}
+
+func (a *apart) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
+	key := fmt.Sprintf("%T %v %s %s %s", regarding, related, kind, reason, action)
+	if strings.HasPrefix(reason, "Volumes") && a.seen[key] {
+		a.Errorf("the second event is lost: %s", key)
+	}
+	a.seen[key] = true
+	a.EventRecorder.Eventf(regarding, related, kind, reason, action, note, args...)
+}
+
 // TestVolumesOfADeletedCluster checks which volumes the events name, after the portal has accepted the deletion, and only then.
 func TestVolumesOfADeletedCluster(t *testing.T) {
 	hangs := func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) error {
@@ -92,6 +110,7 @@ func TestVolumesOfADeletedCluster(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, 3, emulator.Durations{})
+				f.manager.Recorder = &apart{EventRecorder: f.recorder, seen: map[string]bool{}, T: t}
 				test.prepare(f)
 				f.leave(departure{owner: "present", noted: "present"})
 				f.strike(emulator.Fault{ID: "busy", Method: "DELETE", Path: routeAnyCluster, Code: emulator.CodeResourceBusy})
