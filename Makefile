@@ -228,9 +228,12 @@ sbom: $(CYCLONEDX) $(binaries) ## Write what the image is made of into out/, as 
 		echo "$(RELEASE)/$${binary##*/}.cdx.json"; \
 	done
 
+# A module of its own: it tests portals, for those who operate one.
+CONFORMANCE := go -C cloud/conformance
+
 .PHONY: conformance
 conformance: ## Build bin/portal-conformance, which checks a portal (docs/development/conformance.md)
-	go test -c -o $(BIN)/portal-conformance ./cloud/conformance
+	$(CONFORMANCE) test -c -o $(CURDIR)/$(BIN)/portal-conformance .
 
 .PHONY: released-fields
 released-fields: ## Store the fields of the CRDs as those of the last release (docs/development/releasing.md)
@@ -286,10 +289,12 @@ verify-format:
 	@unformatted=$$(gofmt -l $(GOFILES)); \
 	[ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	go vet -tags e2e,$(TAG) ./...
+	$(CONFORMANCE) vet ./...
 
 .PHONY: verify-lint
 verify-lint: $(GOLANGCI_LINT)
 	$(GOLANGCI_LINT) run
+	cd cloud/conformance && $(CURDIR)/$(GOLANGCI_LINT) run
 
 # There is no CPU limit, because throttling would delay storing the portal's answers.
 SCORED := --ignore-container-cpu-limit --enable-optional-test=container-seccomp-profile,container-ports-check
@@ -347,12 +352,13 @@ check: ## Build, vet and run the unit tests, without API servers (a minute; befo
 	go build ./...
 	go vet ./...
 	PORTAL_TEST_WITHOUT_KUBE=1 go test $(CHECKED)
+	$(CONFORMANCE) test ./...
 
 .PHONY: test
 test: kube build ## Run the packages' tests and the stories (14 minutes on 2 cores; before a pull request)
 	@echo "10,000 random histories on a model (controllers/claims), and beside them everything else"
 	@$(ON_MODEL) -rapid.seed=1 & model=$$!; trap 'kill $$model 2>/dev/null || true' EXIT; \
-	$(AT_PORTALS) $(LIVES); $(ON_SERVERS) -short $(WAITING) $$(grep -vE '/test/($(SUITES))$$' <<<"$(TESTED)"); wait $$model
+	$(AT_PORTALS) $(LIVES); $(CONFORMANCE) test ./...; $(ON_SERVERS) -short $(WAITING) $$(grep -vE '/test/($(SUITES))$$' <<<"$(TESTED)"); wait $$model
 	@echo 'make test left out $(words $(subst |, ,$(SUITES))) suites and the tests that -short skips: make test-all runs them'
 
 # The tests on servers mostly wait, so the tests without servers and the race detector fill their pauses.
@@ -370,6 +376,7 @@ test-all: kube build $(GOTESTSUM) ## Run all tests that need no containers, thos
 .PHONY: test-race
 test-race: ## Run the unit tests with the race detector
 	CGO_ENABLED=1 PORTAL_TEST_WITHOUT_KUBE=1 go test -race -skip $(HISTORIES) $(CHECKED)
+	CGO_ENABLED=1 $(CONFORMANCE) test -race ./...
 
 .PHONY: test-docs
 test-docs: ## Run the tests that read pages (seconds; all that CI runs if only pages changed)

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package conformance checks a portal against the specification of its REST API: one named check per statement, or the
-// reason why there is none. gap.go lists what the specification leaves open. All else is tests.
+// reason why there is none. gaps_test.go lists what the specification leaves open. It is a module of its own, because it tests portals.
 //
 // # Against the emulator
 //
-//	go test ./cloud/conformance -v -run TestPortal
+//	go -C cloud/conformance test -v -run TestPortal
 //
 // Each check gets an emulator of its own, in-process and in virtual time, so that checks which take hours (a token's
 // expiry) or use up the rate limit run in milliseconds. Checks of the connection itself use its TLS listener.
 //
 // # Against a portal
 //
-//	PORTAL_PASSWORD=… go test ./cloud/conformance -v -run TestPortal -timeout 2h -args \
+//	PORTAL_PASSWORD=… go -C cloud/conformance test -v -run TestPortal -timeout 2h -args \
 //	    -portal-url https://portal.example/api -email robot@portal.example -ca-file ca.pem -report-markdown report.md
 //
 // or make conformance, which builds the same as a program.

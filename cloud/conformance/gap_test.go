@@ -5,13 +5,17 @@ package conformance
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// TestGaps checks that every gap has an explanation, and that every shape has an example and an existing test. TestObservedShapes in
-// package cloud checks that the list has every name that the client reports.
+// reported matches the gaps and shapes that the client and portalctl doctor report: constants, and literals.
+var reported = regexp.MustCompile(`(?m)^\t([a-z]\w+) += "(.+)"$|d\.Gaps\["(.+)"\] = "(.+)"`)
+
+// TestGaps checks that every gap has an explanation, that every shape has an example and an existing test, and that the list has every name
+// that the client and portalctl doctor report.
 func TestGaps(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range Gaps() {
@@ -32,6 +36,32 @@ func TestGaps(t *testing.T) {
 			}
 		}
 	}
+	found, gap := 0, ""
+	for _, match := range reported.FindAllStringSubmatch(source(t, "../shape.go")+source(t, "../../cmd/portalctl/doctor.go"), -1) {
+		shape := match[2]
+		switch {
+		case match[3] != "":
+			gap, shape = match[3], match[4]
+		case strings.HasPrefix(match[1], "gap"):
+			gap = match[2]
+			continue
+		}
+		if found++; !seen[gap+"/"+shape] {
+			t.Errorf("%q is reported as a shape of %q, which the list does not have", shape, gap)
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d reported shapes were found", found)
+	}
+}
+
+func source(t *testing.T, file string) string {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
 }
 
 // hasTest reports whether a folder has a test function of that name.
@@ -42,11 +72,7 @@ func hasTest(t *testing.T, folder, name string) bool {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(source), "\nfunc "+name+"(t *testing.T) {") {
+		if strings.Contains(source(t, file), "\nfunc "+name+"(t *testing.T) {") {
 			return true
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
-	"github.com/capportal/cluster-api-provider-portal/cloud/conformance"
 )
 
 // Differences of clocks that matter. A one-time code counts for half a minute, and a portal may accept the codes before and after
@@ -134,9 +133,9 @@ func (d *diagnosis) user(config cloud.Config, login cloud.Login) {
 	}
 	d.add("second factor", advice, "%s", mfaState(config, login))
 	d.add("token", "", "accepted, %s", tokenLife(login))
-	d.Gaps[conformance.GapTokenLife] = conformance.LifeInToken
+	d.Gaps["token lifetime"] = "in the token"
 	if login.Expires.IsZero() {
-		d.Gaps[conformance.GapTokenLife] = conformance.LifeNotInToken
+		d.Gaps["token lifetime"] = "not in the token"
 	}
 }
 
@@ -148,11 +147,11 @@ func (d *diagnosis) versions(ctx context.Context, client *cloud.Client) {
 		return
 	}
 	var shown []string
-	d.Gaps[conformance.GapVersion] = conformance.VersionWithV
+	d.Gaps["version text"] = "with v"
 	for _, v := range versions {
 		shown = append(shown, fmt.Sprintf("%s (%s)", cell(v.SemanticVersion), cell(v.State)))
 		if !strings.HasPrefix(v.SemanticVersion, "v") {
-			d.Gaps[conformance.GapVersion] = conformance.VersionWithoutV
+			d.Gaps["version text"] = "without v"
 		}
 	}
 	advice := ""
@@ -215,10 +214,10 @@ func (d *diagnosis) account(client *cloud.Client, seen *measurements) {
 	stats := client.Limiter().Stats()
 	if stats.LimitKnown {
 		d.add("tier", "", "%d requests per minute", stats.Limit)
-		d.Gaps[conformance.GapLimitHeader] = conformance.HeaderAlways
+		d.Gaps["rate limit headers"] = "with every answer"
 	} else {
 		d.add("tier", "", "not reported: the provider keeps to %d requests per minute. For a higher tier, set requestsPerMinute in its Secret", stats.Limit)
-		d.Gaps[conformance.GapLimitHeader] = conformance.HeaderOn429
+		d.Gaps["rate limit headers"] = "with 429 only"
 	}
 	took, advice := seen.median(), ""
 	if took > slowMedian {
@@ -269,10 +268,8 @@ func (a *app) printDiagnosis(d *diagnosis) error {
 			attention++
 		}
 	}
-	for _, s := range conformance.Gaps() {
-		if shape := d.Gaps[s.Name]; shape != "" {
-			t.rows = append(t.rows, []string{"specification: " + s.Name, shape})
-		}
+	for _, gap := range slices.Sorted(maps.Keys(d.Gaps)) {
+		t.rows = append(t.rows, []string{"specification: " + gap, d.Gaps[gap]})
 	}
 	if err := a.print(d, t); err != nil {
 		return err

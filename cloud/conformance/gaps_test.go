@@ -40,21 +40,6 @@ const (
 	gapNetwork  = "network creation"
 )
 
-// Names of gaps, and of their shapes, that portalctl doctor fills from what it has read.
-const (
-	GapLimitHeader = "rate limit headers"
-	HeaderAlways   = "with every answer"
-	HeaderOn429    = "with 429 only"
-
-	GapTokenLife   = "token lifetime"
-	LifeInToken    = "in the token"
-	LifeNotInToken = "not in the token"
-
-	GapVersion      = "version text"
-	VersionWithV    = "with v"
-	VersionWithoutV = "without v"
-)
-
 // Gaps are all places where the specification is silent and the client depends on the answer.
 func Gaps() []Gap {
 	return append(accessGaps(), resourceGaps()...)
@@ -74,18 +59,18 @@ func accessGaps() []Gap {
 			{"401 of any body", "401", "cloud: TestRefusedLoginIsNoAnswerToTheCall"},
 			{"any code in the documented body", `400 {"error": {"code": "INVALID_CREDENTIALS"}}`, "cloud: TestRefusedLoginIsNoAnswerToTheCall"},
 		}, Otherwise: "Anything else is taken for a server that is not the portal: the condition names baseURL instead of the password.", Effect: NeedsPerson},
-		{Name: GapTokenLife, Where: "Authentication 7: whether the token names its own end", Shapes: []Shape{
-			{LifeInToken, "claims exp and iat", "cloud: TestRefresh"},
-			{LifeNotInToken, "no exp: 8 hours, as documented", "cloud/faulttest: TestLifeInEachShape"},
+		{Name: "token lifetime", Where: "Authentication 7: whether the token names its own end", Shapes: []Shape{
+			{"in the token", "claims exp and iat", "cloud: TestRefresh"},
+			{"not in the token", "no exp: 8 hours, as documented", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "A 401 replaces the token, even if the token says that it is valid.", Effect: Works},
 		{Name: "pairing of codes and statuses", Where: "Errors: the pairing of each code with an HTTP status", Shapes: []Shape{
 			{"a listed code with any status of an error", `500 {"error": {"code": "INSUFFICIENT_CAPACITY"}}`, "cloud: TestListedCodeWithServerError"},
 			{"an unlisted code", "its status decides", "cloud/faulttest: TestMatrix"},
 		}, Otherwise: "A change that is refused with 5xx and an unlisted code, or without the documented body, may have been carried out: " +
 			"a creation is then held for a person.", Effect: NeedsPerson},
-		{Name: GapLimitHeader, Where: "Limits 1: whether other answers than 429 carry the headers", Shapes: []Shape{
-			{HeaderAlways, "X-RateLimit-Remaining: 49", "cloud/ratelimit: TestRemainingIsFollowed"},
-			{HeaderOn429, "300 requests a minute, unless the Secret names the limit", "cloud: TestQuietAccount"},
+		{Name: "rate limit headers", Where: "Limits 1: whether other answers than 429 carry the headers", Shapes: []Shape{
+			{"with every answer", "X-RateLimit-Remaining: 49", "cloud/ratelimit: TestRemainingIsFollowed"},
+			{"with 429 only", "300 requests a minute, unless the Secret names the limit", "cloud: TestQuietAccount"},
 		}, Otherwise: "Without headers the standard tier is assumed, and a 429 slows the provider down for a while.", Effect: Works},
 		{Name: "Retry-After", Where: "Limits 1: seconds are documented; HTTP also allows a date", Shapes: []Shape{
 			{"seconds", "Retry-After: 5", "cloud: TestRetryAfterOfARefusal"},
@@ -124,9 +109,9 @@ func resourceGaps() []Gap {
 			{"at once", "200 or 204", "cloud: TestSuccessWithoutABody"},
 			{"by a job", "202 with a job", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "The provider deletes no volumes; portalctl does.", Effect: Works},
-		{Name: GapVersion, Where: "Kubernetes version: whether semanticVersion has a leading v, or build metadata", Shapes: []Shape{
-			{VersionWithV, "v1.36.3", "cloud/faulttest: TestLifeInEachShape"},
-			{VersionWithoutV, "1.36.3+portal.1", "cloud/faulttest: TestLifeInEachShape"},
+		{Name: "version text", Where: "Kubernetes version: whether semanticVersion has a leading v, or build metadata", Shapes: []Shape{
+			{"with v", "v1.36.3", "cloud/faulttest: TestLifeInEachShape"},
+			{"without v", "1.36.3+portal.1", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "A version that is not semantic is not found.", Effect: Fails},
 		{Name: "version state", Where: "Kubernetes version: values of state", Shapes: []Shape{
 			{"any word", "Enabled, DISABLED, deprecated: the portal decides what it accepts", "test/portals: TestRandomPortals"},
