@@ -82,30 +82,15 @@ func (l *life) happen(ctx context.Context) error {
 	defer l.mu.Unlock()
 	l.environment.settled++
 	l.waited = append(l.waited, time.Since(acted))
-	fmt.Printf("%s %s seed %d sequence %d: %s: settled, %d workers, %s + %s; %s\n", time.Now().UTC().Format("15:04:05"), l.environment, l.seed, l.sequence,
-		line, l.sums.now(), acted.Sub(started).Round(time.Second), time.Since(acted).Round(time.Second), l.tally())
+	fmt.Printf("%s %s seed %d sequence %d: %s: settled, %d workers, %s + %s\n", time.Now().UTC().Format("15:04:05"), l.environment, l.seed, l.sequence,
+		line, l.sums.now(), acted.Sub(started).Round(time.Second), time.Since(acted).Round(time.Second))
 	return nil
-}
-
-// tally adds up the writes of this sequence and returns a summary. Callers hold mu.
-func (l *life) tally() string {
-	counts := l.auditor.counts
-	for what, n := range counts {
-		l.writes[what] += n
-	}
-	l.busiest = max(l.busiest, l.auditor.busiest)
-	defer clear(counts)
-	return fmt.Sprintf("the provider wrote %d objects and %d Nodes, core %d and %d; %d evictions", counts["objects by provider"],
-		counts["Nodes by provider"], counts["objects by core"], counts["Nodes by core"], counts["evictions by core"]+counts["evictions by provider"])
 }
 
 // act draws one act and runs it.
 func (l *life) act(ctx context.Context, quiet bool) (string, error) {
-	possible, total, all := []act{}, 0, acts
-	if *withPool {
-		all = slices.Concat(acts, poolActs)
-	}
-	for _, a := range all {
+	possible, total := []act{}, 0
+	for _, a := range acts {
 		if a.quiet || !quiet {
 			possible = append(possible, a)
 			total += a.weight

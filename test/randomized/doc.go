@@ -10,24 +10,17 @@
 // marked, and the portal's size is the sum of the replicas.
 //
 // The judges check some rules at every moment. They watch both API servers and read the portal's request log (hold_test.go), so
-// they miss nothing between two looks. They check again with the audit logs of both API servers (auditjudge_test.go), which
-// name the client of each write:
+// they miss nothing between two looks:
 //
 //   - The provider asks the portal only for the sum of the replicas or, when it scales down, for a size between the current one
 //     and the sum.
-//   - Only the portal deletes the Node object of a machine that it runs. The provider deletes only Node objects that the portal
-//     left behind, of nodes that the provider had drained.
-//   - A drain begins only if there are more workers than the sum. Only such a drain cordons a node or evicts a Pod. Core drains
-//     nodes that a Machine holds, the provider drains the others.
+//   - Only the portal deletes the Node object of a machine that it runs.
+//   - A drain begins only if there are more workers than the sum. Only such a drain cordons a node. Core drains nodes that a
+//     Machine holds, the provider drains the others.
 //   - Once the provider knows in which order the portal removes nodes, no scale-down removes a node with Pods that a drain would
 //     have evicted (harmjudge_test.go), unless the node's own MachineDeployment ends drains early.
-//   - A node that is marked as drained stays cordoned until the portal removes it or the provider removes the mark. Only the
-//     provider writes such marks.
-//   - During an upgrade no Ready node stays idle while a Machine waits for one, and no Machine is remediated.
-//   - A node costs one remediation until it is healthy again.
+//   - A node that is marked as drained stays cordoned until the portal removes it or the provider removes the mark.
 //   - In a quiet sequence, in which no replicas change, the provider never asks the portal to scale.
-//   - Only our manager writes hooks, claims and nodeRefs, and only one manager at a time. Core may set an empty nodeRef.
-//   - Our manager does not write an object over and over.
 //
 // Everything random comes from the life's seed. A failure prints the command that repeats the life. The acts are the same
 // then, but the timing of the real servers is not.

@@ -43,7 +43,6 @@ type environment struct {
 	*testing.T
 	box    *sandbox.Sandbox
 	client client.WithWatch
-	audit  *auditLog // of the management cluster
 	plan   plan
 
 	restarting sync.Mutex // held by the life that restarts the manager
@@ -54,8 +53,6 @@ type environment struct {
 	settled  int
 	failures []string
 	counts   map[string]int
-	writes   map[string]int  // writes by client in all sequences
-	busiest  int             // most writes of our manager to one object within loopSpan
 	waited   []time.Duration // how long each Cluster took to settle
 }
 
@@ -64,7 +61,7 @@ func runIn(t *testing.T, b behavior, p plan) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	defer context.AfterFunc(interrupted, cancel)()
-	e := &environment{behavior: b, T: t, plan: p, counts: map[string]int{}, writes: map[string]int{}}
+	e := &environment{behavior: b, T: t, plan: p, counts: map[string]int{}}
 	var err error
 	startCtx, started := context.WithTimeout(ctx, 5*time.Minute)
 	defer started()
@@ -84,7 +81,6 @@ func runIn(t *testing.T, b behavior, p plan) {
 	if e.client, err = client.NewWithWatch(config, client.Options{Scheme: e.box.Client.Scheme()}); err != nil {
 		t.Fatal(err)
 	}
-	e.audit = &auditLog{path: e.box.AuditLog(), apart: true}
 	begin := time.Now()
 	var people sync.WaitGroup
 	for range min(p.parallel, 1+(p.sequences-1)/e.length()) {
@@ -99,7 +95,7 @@ func runIn(t *testing.T, b behavior, p plan) {
 }
 
 func (e *environment) options() sandbox.Options {
-	options := sandbox.Options{AuditPolicy: []byte(managementPolicy), WorkloadAuditPolicy: []byte(workloadPolicy)}
+	options := sandbox.Options{}
 	if *keepIn != "" {
 		options.Dir = filepath.Join(*keepIn, e.String())
 	}
@@ -115,8 +111,8 @@ func (e *environment) options() sandbox.Options {
 	return options
 }
 
-// A person works on the portal's own pages with a user of the same account.
-const person = "person"
+// A person works on the portal's own pages with a user of the same account. testAgent is the user agent of this package's requests.
+const person, testAgent = "person", "histories"
 
 // length returns how many sequences a life has in this environment.
 func (e *environment) length() int {
@@ -204,7 +200,6 @@ func (e *environment) report(took time.Duration) {
 		fmt.Printf("   settled after: median %s, longest %s\n", e.waited[n/2].Round(time.Second), e.waited[n-1].Round(time.Second))
 	}
 	fmt.Println("   happened: " + enumerate(e.counts))
-	fmt.Printf("   written: %s; by the provider at most %d times to one object in %s\n", enumerate(e.writes), e.busiest, loopSpan)
 	for _, failure := range e.failures {
 		fmt.Println("   FAILED " + strings.SplitN(failure, "\n", 2)[0])
 	}

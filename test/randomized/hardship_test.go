@@ -223,14 +223,10 @@ func (l *life) mismatch(ctx context.Context) (string, error) {
 	replicas := int32(1 + l.roll.IntN(2))
 	l.sums.allowWithout(int(replicas))
 	deployment, right, err := l.addDeploymentOf(ctx, foreignTemplate, replicas)
-	l.seen.Lock()
 	l.mismatched = deployment
-	l.seen.Unlock()
 	l.mends = append(l.mends, func(ctx context.Context) error {
 		l.sums.allowWithout(0)
-		l.seen.Lock()
 		l.mismatched = ""
-		l.seen.Unlock()
 		if !slices.Contains(l.deployments, deployment) {
 			return nil // another act dropped it
 		}

@@ -128,23 +128,10 @@ func (l *life) drainBegins(node string) {
 	}
 }
 
-// nodeGone checks that the machine of a deleted Node does not run. If the portal removes the newest nodes first, nodeGone
-// also counts how often the provider had drained an older node instead, which should be rare. Callers hold seen.
+// nodeGone checks that the machine of a deleted Node does not run. Callers hold seen.
 func (l *life) nodeGone(n *corev1.Node) {
-	for _, i := range l.box.Portal.Instances() {
-		if i.ID == n.Status.NodeInfo.MachineID && i.State == emulator.InstanceRunning {
-			l.wrong("Node %s was deleted, and the portal still runs its machine", n.Name)
-		}
-	}
-	if cluster := l.portalCluster(); l.victims != emulator.VictimsNewest || n.Spec.Unschedulable || cluster == nil || cluster.State != emulator.ClusterScaling {
-		return
-	}
-	for _, other := range l.nodes { // the provider cannot know which of two nodes of the same second is newer
-		if other.Spec.Unschedulable && l.runs(&other) && other.CreationTimestamp.Before(&n.CreationTimestamp) {
-			l.logf("  Node %s was removed without a drain, and the older Node %s, which is drained, stays", n.Name, other.Name)
-			l.count("newest nodes removed undrained while an older one was drained")
-			return
-		}
+	if l.runs(n) {
+		l.wrong("Node %s was deleted, and the portal still runs its machine", n.Name)
 	}
 }
 
@@ -157,7 +144,7 @@ func (l *life) runs(n *corev1.Node) bool {
 
 // judge ends a sequence and returns the violations in it.
 func (l *life) judge(quiet bool) error {
-	requests, err := l.judgeRequestLog(), l.judgeAudit()
+	requests := l.judgeRequestLog()
 	l.seen.Lock()
 	defer l.seen.Unlock()
 	if quiet && requests > 0 {
@@ -169,23 +156,11 @@ func (l *life) judge(quiet bool) error {
 		}
 	}
 	l.cordons, l.drains = nil, nil
-	all := []error{err}
+	var all []error
 	for _, w := range l.wrongs {
 		all = append(all, errors.New(w))
 	}
 	return errors.Join(all...)
-}
-
-// judgeAudit checks the audit events of both API servers since the last call.
-func (l *life) judgeAudit() error {
-	management, err := l.environment.audit.take(l.namespace)
-	workload, workloadErr := l.audit.take(l.namespace)
-	entries := slices.DeleteFunc(l.box.Portal.RequestLog(), func(e emulator.LogEntry) bool { return e.Account != l.user.Account })
-	l.seen.Lock()
-	defer l.seen.Unlock()
-	l.auditor.books = books{entries: entries, sums: &l.sums}
-	l.auditor.judge(management, workload)
-	return errors.Join(err, workloadErr)
 }
 
 // judgeRequestLog checks the request log's entries since the last call, and returns how often the provider asked the portal to

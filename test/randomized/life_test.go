@@ -55,13 +55,9 @@ type life struct {
 	templates   int      // created so far
 	sequence    int
 	mends       []func(context.Context) error // the functions that end the troubles of the sequence
-	pool        string                        // name of the MachinePool, empty if there is none. Guarded by seen
-	pools       int                           // created so far
-	mismatched  string                        // the MachineDeployment whose template the portal cannot honor. Guarded by seen
+	mismatched  string                        // the MachineDeployment whose template the portal cannot honor
 
 	watcher
-	audit   *auditLog // of the portal's cluster
-	auditor *auditor
 
 	logMu   sync.Mutex
 	log     []string
@@ -69,12 +65,10 @@ type life struct {
 }
 
 func newLife(e *environment, number int, seed int64) *life {
-	l := &life{
+	return &life{
 		environment: e, seed: seed, number: number, roll: rand.New(rand.NewPCG(uint64(seed), 0)),
 		namespace: fmt.Sprintf("life-%d", number), user: suite.User("life", number),
 	}
-	l.auditor = newAuditor(l.wrong)
-	return l
 }
 
 // logf adds a line to the history.
@@ -136,7 +130,6 @@ func (l *life) begin(ctx context.Context) error {
 	if err := l.watchRecord(ctx); err != nil {
 		return err
 	}
-	go l.watchUpgrades(ctx.Done())
 	for _, o := range l.objects() {
 		if err := l.client.Create(ctx, o); err != nil {
 			return err
@@ -153,15 +146,10 @@ func (l *life) begin(ctx context.Context) error {
 		}
 		l.logf("with a MachineHealthCheck")
 	}
-	if *withPool {
-		if err := l.addPool(ctx, l.drawPoolReplicas()); err != nil {
-			return err
-		}
-	}
 	if err := l.connect(ctx); err != nil {
 		return err
 	}
-	if err := errors.Join(l.watchNodes(ctx), l.watchPool(ctx), l.runPods(ctx)); err != nil {
+	if err := errors.Join(l.watchNodes(ctx), l.runPods(ctx)); err != nil {
 		return err
 	}
 	return l.settle(ctx)
@@ -282,7 +270,6 @@ func (l *life) connect(ctx context.Context) error {
 		return err
 	}
 	config.QPS, config.Burst, config.UserAgent = 50, 100, testAgent
-	l.audit = &auditLog{path: l.box.WorkloadAuditLog(l.portalCluster().ID)}
 	l.workload, err = client.NewWithWatch(config, client.Options{})
 	return err
 }

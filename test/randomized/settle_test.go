@@ -75,10 +75,7 @@ func (l *life) settled(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.oneToOne(ctx, nodes, wanted-l.sums.of(ofPool)); err != nil {
-		return err
-	}
-	if err := l.poolSettled(ctx, nodes); err != nil {
+	if err := l.oneToOne(ctx, nodes, wanted); err != nil {
 		return err
 	}
 	return l.controlPlaneSettled(ctx, leftovers)
@@ -133,7 +130,6 @@ func (l *life) oneToOne(ctx context.Context, nodes map[string]bool, wanted int) 
 		left[deployment] = replicas
 	}
 	l.sums.mu.Unlock()
-	delete(left, ofPool)
 	holder := map[string]string{}
 	for _, m := range list.Items {
 		node := m.Status.NodeRef.Name

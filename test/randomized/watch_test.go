@@ -33,7 +33,6 @@ type watcher struct {
 	drains   []moment // drains that began
 	cordons  []moment // nodes that became unschedulable
 	wrongs   []string // violations
-	poolList []string // the providerIDs that the pool lists
 	judged   int      // number of request log entries that judgeRequestLog has read
 	harm
 }
@@ -157,9 +156,6 @@ func (l *life) machineChanged(m *clusterv1.Machine, gone bool) {
 		l.logf("  Machine %s is new", m.Name)
 	case before.DeletionTimestamp.IsZero() && !m.DeletionTimestamp.IsZero():
 		l.logf("  Machine %s on %s is being deleted", m.Name, m.Status.NodeRef.Name)
-		if remediates(m) {
-			l.remediationSeen(m)
-		}
 	}
 	if known && before.Status.NodeRef.Name != m.Status.NodeRef.Name {
 		l.logf("  Machine %s: node %q → %q", m.Name, before.Status.NodeRef.Name, m.Status.NodeRef.Name)
@@ -187,8 +183,8 @@ func (l *life) nodeChanged(n *corev1.Node, gone bool) {
 	l.nodes[n.Name] = *n
 	known = known && before.UID == n.UID
 	l.births[n.Status.NodeInfo.MachineID] = n.CreationTimestamp.Time
-	if isHealthy(n) {
-		delete(l.remediated, string(n.UID))
+	if metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation) && !n.Spec.Unschedulable {
+		l.wrong("Node %s is marked as drained, and it is schedulable", n.Name)
 	}
 	if metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainStartedAnnotation) && !(known && metav1.HasAnnotation(before.ObjectMeta, infrav1.DrainStartedAnnotation)) {
 		l.logf("  drain of %s begins without a Machine", n.Name)

@@ -26,7 +26,6 @@ func (s *Sandbox) startPortal(ctx context.Context) error {
 			var err error
 			s.workloads, err = workload.New(ctx, workload.Options{
 				BinDir: s.File("bin"), WorkDir: filepath.Join(s.Dir, "workloads"),
-				AuditPolicy: s.options.WorkloadAuditPolicy,
 			})
 			if err != nil {
 				return err

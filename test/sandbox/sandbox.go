@@ -57,9 +57,8 @@ type Options struct {
 	// WithoutWorkloads runs a portal whose clusters have no API server.
 	WithoutWorkloads bool
 
-	// AuditPolicy and WorkloadAuditPolicy, each an audit.k8s.io/v1 Policy in YAML, make the API servers of the management cluster and of
-	// the portal's clusters write audit logs. Without a policy there is no audit log.
-	AuditPolicy, WorkloadAuditPolicy []byte
+	// AuditPolicy, an audit.k8s.io/v1 Policy in YAML, makes the API server of the management cluster write an audit log.
+	AuditPolicy []byte
 
 	// CoreArgs and ManagerArgs are additional flags of the two managers. They override the sandbox's flags.
 	CoreArgs, ManagerArgs []string
@@ -199,9 +198,6 @@ func (s *Sandbox) PIDs() []int {
 
 // AuditLog returns the path of the audit log of the management cluster's API server.
 func (s *Sandbox) AuditLog() string { return s.plane.AuditLog() }
-
-// WorkloadAuditLog returns the path of the audit log of one of the portal's clusters, or "" if the cluster does not exist.
-func (s *Sandbox) WorkloadAuditLog(clusterID string) string { return s.workloads.AuditLog(clusterID) }
 
 // Binary returns the path of a binary that make has built, such as clusterctl.
 func (s *Sandbox) Binary(name string) string { return filepath.Join(s.options.Root, "bin", name) }

@@ -79,7 +79,6 @@ func (c *Clusters) prepare(id string) (*cluster, error) {
 		EtcdPrefix:  prefix(id),
 		Bind:        c.options.Bind,
 		Host:        c.options.Host,
-		AuditPolicy: c.options.AuditPolicy,
 		// The servers of a portal cluster are mostly idle, and there are many. Go's garbage collector would take a third of the CPU time of
 		// their start. It uses less with one thread, and if it runs less often.
 		Env: []string{"GOMAXPROCS=1", "GOGC=200"},

@@ -30,8 +30,6 @@ type Options struct {
 	Bind string
 	// Host is the server's host in kubeconfigs. Empty: Bind, or 127.0.0.1 if Bind is not a single address.
 	Host string
-	// AuditPolicy, a Policy of audit.k8s.io/v1 in YAML, has every API server write an audit log by it. Empty: there is none.
-	AuditPolicy []byte
 }
 
 // UserAgent identifies the portal's own requests to API servers.
@@ -116,16 +114,6 @@ func (c *Clusters) Kubeconfig(_ context.Context, id string) ([]byte, error) {
 // Rotate implements emulator.Rotator.
 func (c *Clusters) Rotate(ctx context.Context, id string, what emulator.Rotation) error {
 	return c.with(ctx, id, false, func(ctx context.Context, cluster *cluster) error { return cluster.rotate(ctx, what) })
-}
-
-// AuditLog is the path of a cluster's audit log. It outlives the API server, which upgrades replace, but not the cluster.
-func (c *Clusters) AuditLog(id string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.clusters[id] == nil {
-		return ""
-	}
-	return c.clusters[id].plane.AuditLog()
 }
 
 // Delete implements emulator.Workloads.

@@ -134,7 +134,6 @@ func TestLife(t *testing.T) {
 		checkNodes(t, client, want.Nodes)
 	})
 	t.Run("a rotation ends what was handed out before", func(t *testing.T) { testRotate(t, clusters, want) })
-	t.Run("the audit log outlives API servers", func(t *testing.T) { testAuditLog(t, clusters, want.ID) })
 	t.Run("delete leaves nothing", func(t *testing.T) { testDelete(t, clusters, want.ID) })
 }
 
@@ -275,7 +274,7 @@ func open(t *testing.T) *Clusters {
 	}
 	// A host other than the default, because with kind the clusters are reached at the gateway of docker's network.
 	clusters, err := New(t.Context(), Options{
-		BinDir: binDir, WorkDir: t.TempDir(), AuditPolicy: []byte(auditPolicy), Bind: "127.0.0.2",
+		BinDir: binDir, WorkDir: t.TempDir(), Bind: "127.0.0.2",
 	})
 	if err != nil {
 		t.Fatal(err)
