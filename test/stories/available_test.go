@@ -56,25 +56,6 @@ func TestUpgradeThatReplacesNodesKeepsWorkersAvailable(t *testing.T) {
 	s.gone()
 }
 
-// TestLostAnswerToAnUpgrade cuts the connection after the portal has accepted an upgrade. The provider treats the
-// upgrade as running until the workers have the version. Only then does it report that the version is up to date.
-func TestLostAnswerToAnUpgrade(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	s.apply()
-	s.settled(2)
-	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, Cut: true, After: true, JobDelay: 40 * time.Second, Count: 1})
-	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
-	s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("False"))
-	s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("True"))
-	for _, n := range s.AllNodes() {
-		s.Expect(n.Status.NodeInfo.KubeletVersion).To(Equal("v1.36.3"), "Node %s, when the condition says that the version is up to date", n.Name)
-	}
-	s.settled(2)
-	s.deleteAll()
-	s.gone()
-}
-
 // watchAvailable reads the MachineDeployment several times a second. The function that it returns stops this, and returns the
 // times at which fewer than least workers were available for longer than bindingTime.
 func (s *story) watchAvailable(least int32) (stop func() []string) {
