@@ -21,19 +21,6 @@ import (
 
 const createRoute = "/kubernetes-clusters"
 
-// killedAfterTheCall checks that the next manager continues the job that the killed one had stored.
-func killedAfterTheCall(t *testing.T) {
-	s := prepareSubject(t)
-	s.strike(emulator.Fault{Method: http.MethodPost, Path: createRoute, JobDelay: 15 * time.Second})
-	s.apply(s.generate("", 1))
-	s.Eventually(s.job).WithPolling(50*time.Millisecond).ShouldNot(BeEmpty(), "the creation's job in the annotation")
-	s.killManager()
-	s.Expect(s.portalCluster().State).To(Equal(emulator.ClusterCreating), "the manager must be killed while the job is running")
-	s.settled(1)
-	s.Expect(s.mutations(0)).To(HaveLen(1), "requests that change something")
-	s.remove()
-}
-
 // killedInsideTheCall checks a manager that is killed while it waits for the portal's answer, so that the result of the call is unknown.
 // The next manager neither creates a second cluster nor forgets the first. It holds the operation, says what to check, and continues with the cluster
 // that a person found.

@@ -21,22 +21,17 @@ type spec struct {
 // the manager.
 var alone = []spec{
 	{"quick start", quickStart},
-	{"manager killed after the job of a create was stored", killedAfterTheCall},
 	{"manager killed inside the call that creates", killedInsideTheCall},
 	{"previous release upgraded by clusterctl", providerUpgraded},
 }
 
 // together are the specs that run concurrently, longest first.
 var together = []spec{
-	{"the portal away for two minutes", portalAway},
 	{"move to another management cluster and back", moveThereAndBack},
 	{"ClusterClass: create, scale and upgrade", clusterClass},
 	{"upgrade", upgrade},
-	{"rollout and deletion of a Machine", replacement},
-	{"three clusters in two namespaces, two accounts", fleet},
 	{"scale", scale},
 	{"describe", describe},
-	{"deletion leaves nothing", deletion},
 }
 
 func TestSpecs(t *testing.T) {

@@ -64,13 +64,6 @@ func prepareSubject(t *testing.T) *subject {
 	return s
 }
 
-// another returns a subject for another Cluster in the namespace.
-func (s *subject) another(name string) *subject {
-	other := *s
-	other.name = name
-	return &other
-}
-
 func (s *subject) key() client.ObjectKey {
 	return client.ObjectKey{Namespace: s.namespace, Name: s.name}
 }

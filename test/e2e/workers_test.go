@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -48,26 +47,6 @@ func upgrade(t *testing.T) {
 	asks := slices.DeleteFunc(s.requests(asked), func(request string) bool { return strings.Contains(request, "/config ") }) // the provider reads the kubeconfig after the upgrade
 	s.Expect(asks).To(BeEmpty(), "requests for Machines of the version that the nodes already have")
 	s.Expect(s.changes()).To(Equal([]string{"Creating", "Upgrading " + olderVersion + " → " + newerVersion}))
-	s.remove()
-}
-
-// replacement checks that Machines are replaced while their nodes stay, without any request to the portal.
-func replacement(t *testing.T) {
-	s := prepareSubject(t)
-	s.create(3)
-	before, asked := s.holders(), len(s.requestLog(s.Context()))
-
-	_, err := env.clusterctl.run(s.Context(), s.at, nil, "alpha", "rollout", "restart", "machinedeployment/"+s.deployment().Name, "--namespace", s.namespace)
-	s.Expect(err).NotTo(HaveOccurred())
-	s.replaced(before, 3)
-	s.settled(3)
-
-	before = s.holders()
-	victim := slices.Sorted(maps.Values(before))[0]
-	s.Expect(s.at.Delete(s.Context(), &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: victim}})).To(Succeed())
-	s.replaced(before, 1)
-	s.settled(3)
-	s.Expect(s.requests(asked)).To(BeEmpty(), "requests while Machines were replaced")
 	s.remove()
 }
 
