@@ -11,9 +11,7 @@
 //	observer.go  when each cluster reached each milestone
 //	storm.go     creates the clusters while a second tenant scales its own
 //	portal.go    what the portal's request log says
-//	script.go    a client that follows the specification's advice, for comparison
 //	restart.go   kills the manager while jobs run
-//	audit.go     requests to the management API server
-//	usage.go     memory, goroutines and CPU of the manager
+//	usage.go     memory, goroutines, CPU and requests of the manager
 //	report.go    the table
 package main

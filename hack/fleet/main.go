@@ -23,8 +23,8 @@ type options struct {
 	takes                time.Duration
 	spread               float64
 	idle, limit          time.Duration
-	script, restart      bool
-	storm, handOver      bool
+	storm                bool
+	restart, handOver    bool
 	dir, markdown        string
 }
 
@@ -38,7 +38,6 @@ func main() {
 	flag.DurationVar(&o.idle, "idle", time.Minute, "how long to watch the manager when nothing is to be done")
 	flag.DurationVar(&o.limit, "limit", time.Hour, "when to give up")
 	flag.BoolVar(&o.storm, "storm", true, "measure the creation of the clusters; without it only the restart is measured, with that many jobs")
-	flag.BoolVar(&o.script, "script", true, "also run a script that follows the specification's advice, up to 300 clusters")
 	flag.BoolVar(&o.restart, "restart", true, "also kill the manager while as many jobs run on another account")
 	flag.BoolVar(&o.handOver, "hand-over", true, "also end the manager while a second one waits for its lease")
 	flag.StringVar(&o.dir, "dir", "", "empty `directory` for logs, which stay; none stay without it")

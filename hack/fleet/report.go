@@ -3,8 +3,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -75,4 +78,25 @@ func usageWords(u usage) string {
 func (b *bench) per100(u usage) string {
 	share := 100 / float64(b.clusters+b.neighbours)
 	return fmt.Sprintf("%.0f MiB, %.0f goroutines per 100 clusters", share*u.memory/(1<<20), share*u.goroutines)
+}
+
+// perCluster lists the counts per cluster, largest first. Counts below a tenth are added up.
+func perCluster(counts map[string]int, clusters int) string {
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	var parts []string
+	rest := 0
+	for _, name := range names {
+		each := float64(counts[name]) / float64(clusters)
+		if each < 0.1 {
+			rest += counts[name]
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("%s %.1f", name, each))
+	}
+	if rest > 0 {
+		parts = append(parts, fmt.Sprintf("others %.1f", float64(rest)/float64(clusters)))
+	}
+	return strings.Join(parts, ", ")
 }

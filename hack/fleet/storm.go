@@ -28,12 +28,11 @@ type change struct {
 
 // storm holds the measurements of the time in which the clusters were created.
 type storm struct {
-	start, end time.Time
-	created    time.Duration // of creating the objects
-	load       string        // of the machine, before the storm
-	changes    []change
-	usage      usage // at the end. The manager was restarted right before the storm
-	script     *script
+	start   time.Time
+	created time.Duration // of creating the objects
+	load    string        // of the machine, before the storm
+	changes []change
+	usage   usage // at the end. The manager was restarted right before the storm
 }
 
 // settleNeighbours creates the clusters of the second tenant.
@@ -52,9 +51,6 @@ func (b *bench) measureStorm(ctx context.Context) error {
 		return err
 	}
 	s := &storm{start: time.Now(), load: load()}
-	if b.script && b.clusters <= 300 {
-		s.script = b.startScript(ctx)
-	}
 	b.say("creating %d clusters", b.clusters)
 	if err := b.createClusters(ctx, stormTenant, b.clusters); err != nil {
 		return err
@@ -70,7 +66,6 @@ func (b *bench) measureStorm(ctx context.Context) error {
 		}
 		b.say("all: %s", what)
 	}
-	s.end = time.Now()
 	stop()
 	s.changes = <-scaled
 	var err error
@@ -154,11 +149,7 @@ func (b *bench) reportStorm(ctx context.Context, s *storm) error {
 	r.add("a finished job is noticed after", quantiles(late), fmt.Sprintf("%d jobs", len(late)))
 	r.add("portal requests per cluster", perCluster(byEndpoint(requests), b.clusters), fmt.Sprintf("sum %.1f", float64(len(requests))/float64(b.clusters)))
 	r.add("429s", fmt.Sprint(limited(requests)), "")
-	management, err := b.managerRequests(s.start, s.end, secondTenant)
-	if err != nil {
-		return err
-	}
-	r.add("management API requests per cluster", perCluster(management, b.clusters), fmt.Sprintf("sum %.1f", float64(total(management))/float64(b.clusters)))
+	r.add("management API requests per cluster", fmt.Sprintf("%.1f", s.usage.requests/float64(b.clusters)), "with those of the second tenant")
 	r.add("manager at the end", usageWords(s.usage), b.per100(s.usage))
 	r.add("CPU of the manager for the storm", fmt.Sprintf("%.0f s", s.usage.cpu), fmt.Sprintf("%.1f s per 100 clusters", s.usage.cpu*100/float64(b.clusters)))
 	dropped, err := b.droppedConnections()
@@ -166,10 +157,7 @@ func (b *bench) reportStorm(ctx context.Context, s *storm) error {
 		return err
 	}
 	r.add("connections to workload clusters dropped", fmt.Sprint(dropped), "")
-	if err := b.reportWorkers(ctx, jobs); err != nil {
-		return err
-	}
-	return b.reportScript(s.script)
+	return b.reportWorkers(ctx, jobs)
 }
 
 // reportWorkers reports how long after the end of each creation the first Machine was Ready.
@@ -194,29 +182,5 @@ func (b *bench) reportWorkers(ctx context.Context, jobs []emulator.Job) error {
 	}
 	b.report.add("end of the job → Machines Ready", fmt.Sprintf("%d of %d within %v", within, len(took), limit),
 		fmt.Sprintf("p50 %s, max %s", seconds(quantile(took, 0.5)), seconds(quantile(took, 1))))
-	return nil
-}
-
-// reportScript waits for the script and reports its times.
-func (b *bench) reportScript(s *script) error {
-	if s == nil {
-		return nil
-	}
-	b.say("waiting for the script")
-	result := <-s.result
-	if result.err != nil {
-		return result.err
-	}
-	jobs := b.jobs(emulator.JobCreateCluster, scriptAccount, result.start)
-	requests := b.requests(scriptAccount, result.start)
-	ideal := bound(result.start, jobs)
-	var ready []time.Duration
-	for _, at := range result.ready {
-		ready = append(ready, at.Sub(result.start))
-	}
-	b.report.add("script: all have a kubeconfig", times(quantile(ready, 1), quantile(ideal, 1)), "bound "+seconds(quantile(ideal, 1)))
-	b.report.add("script: half have a kubeconfig", times(quantile(ready, 0.5), quantile(ideal, 0.5)), "bound "+seconds(quantile(ideal, 0.5)))
-	b.report.add("script: a finished job is noticed after", quantiles(looks(requests, jobs, endOf)), "")
-	b.report.add("script: portal requests per cluster", perCluster(byEndpoint(requests), b.clusters), fmt.Sprintf("%d × 429", limited(requests)))
 	return nil
 }

@@ -22,6 +22,7 @@ type usage struct {
 	cpu        float64            // seconds since its start
 	passes     map[string]float64 // reconciles since its start, by controller
 	queued     float64            // in all work queues
+	requests   float64            // to the management API server, since its start
 }
 
 // measureUsage reads the metrics of the manager.
@@ -44,12 +45,12 @@ func (b *bench) measureUsage(ctx context.Context) (usage, error) {
 			continue
 		}
 		value, _ := strconv.ParseFloat(lines.Text()[i+1:], 64)
-		u.add(lines.Text()[:i], value)
+		u.add(lines.Text()[:i], value, strings.TrimPrefix(b.Config.Host, "https://"))
 	}
 	return u, lines.Err()
 }
 
-func (u *usage) add(series string, value float64) {
+func (u *usage) add(series string, value float64, management string) {
 	name, labels, _ := strings.Cut(series, "{")
 	switch name {
 	case "process_resident_memory_bytes":
@@ -58,6 +59,10 @@ func (u *usage) add(series string, value float64) {
 		u.goroutines = value
 	case "process_cpu_seconds_total":
 		u.cpu = value
+	case "rest_client_requests_total":
+		if strings.Contains(labels, `host="`+management+`"`) {
+			u.requests += value
+		}
 	case "workqueue_depth":
 		u.queued += value
 	case "controller_runtime_reconcile_total":

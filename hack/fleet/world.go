@@ -26,7 +26,6 @@ import (
 const (
 	fleetAccount   = "fleet"   // of the storm and of the second tenant
 	restartAccount = "restart" // of the clusters whose jobs run when the manager is killed
-	scriptAccount  = "script"
 )
 
 // The namespaces.
@@ -42,14 +41,6 @@ const (
 	// creators is how many clusters are created concurrently.
 	creators = 16
 )
-
-// auditPolicy logs the user, verb and resource of each request. The API server logs a watch when the watch ends.
-const auditPolicy = `
-apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived, ResponseStarted]
-rules: [{level: Metadata}]
-`
 
 // bench is a management cluster with the real manager and an emulated portal.
 type bench struct {
@@ -71,13 +62,13 @@ func newBench(ctx context.Context, o options) (*bench, error) {
 		Seed: 1, Workloads: nodes, ProviderIDs: true,
 		Durations: emulator.Durations{Pending: -1, Create: o.takes, Scale: 5 * time.Second, Spread: o.spread},
 	}
-	for _, account := range []string{fleetAccount, restartAccount, scriptAccount} {
+	for _, account := range []string{fleetAccount, restartAccount} {
 		portal.Users = append(portal.Users, emulator.User{
 			ID: account, Email: emailOf(account), Password: passwordOf(account), Account: account, Role: emulator.RoleAdministrator,
 		})
 	}
 	box, err := sandbox.Start(ctx, sandbox.Options{
-		Out: os.Stderr, Dir: o.dir, WithoutWorkloads: true, WithoutManager: true, Portal: portal, AuditPolicy: []byte(auditPolicy),
+		Out: os.Stderr, Dir: o.dir, WithoutWorkloads: true, WithoutManager: true, Portal: portal,
 	})
 	if err != nil {
 		return nil, err

@@ -38,8 +38,6 @@ type Options struct {
 	Bind string
 	// Host is the name or address that users use for the API server. The default is the address that programs on this machine use.
 	Host string
-	// AuditPolicy is an audit.k8s.io/v1 Policy in YAML. If it is empty, the API server writes no audit log.
-	AuditPolicy []byte
 	// Env is added to the environment of all servers of the plane, as "KEY=value".
 	Env []string
 }
@@ -79,7 +77,7 @@ func New(options Options) (*Plane, error) {
 	if err := os.MkdirAll(options.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(p.writeAccountsKey(), p.writeAuditPolicy()); err != nil {
+	if err := p.writeAccountsKey(); err != nil {
 		return nil, err
 	}
 	return p, p.Rotate(true, true, true)
@@ -160,9 +158,6 @@ func (p *Plane) KubeconfigFile() string { return p.file("admin.kubeconfig") }
 
 // Log returns the path of the named server's log file.
 func (p *Plane) Log(name string) string { return p.file(name + ".log") }
-
-// AuditLog returns the path of the audit log. Each API server of the plane appends to it.
-func (p *Plane) AuditLog() string { return p.file("audit.log") }
 
 // PIDs returns the IDs of the running processes.
 func (p *Plane) PIDs() []int {

@@ -4,7 +4,6 @@ package kubeserver
 
 import (
 	"context"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -21,7 +20,7 @@ func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
 	server, err := Start(ctx, Spec{
 		Name: "kube-apiserver",
 		Path: binary,
-		Args: append([]string{
+		Args: []string{
 			"--etcd-servers=" + p.options.Etcd.URL, "--etcd-prefix=" + p.options.EtcdPrefix,
 			"--bind-address=" + p.options.Bind, "--secure-port=" + strconv.Itoa(p.access.Load().port),
 			// The Service "kubernetes" would need an address that is not loopback, and no client uses it.
@@ -36,7 +35,7 @@ func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
 			"--authorization-mode=RBAC",
 			"--allow-privileged",
 			"--profiling=false",
-		}, p.auditing()...),
+		},
 		Env:   p.options.Env,
 		Log:   p.Log("kube-apiserver"),
 		Ready: p.ready(p.local(), p.access.Load().port, "/readyz"),
@@ -48,23 +47,6 @@ func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
 	p.apiserver = server
 	return nil
 }
-
-// auditing returns the flags for an API server's audit log, which is a single file without a size limit.
-func (p *Plane) auditing() []string {
-	if len(p.options.AuditPolicy) == 0 {
-		return nil
-	}
-	return []string{"--audit-policy-file=" + p.auditPolicyFile(), "--audit-log-path=" + p.AuditLog(), "--audit-log-maxsize=0"}
-}
-
-func (p *Plane) writeAuditPolicy() error {
-	if len(p.options.AuditPolicy) == 0 {
-		return nil
-	}
-	return os.WriteFile(p.auditPolicyFile(), p.options.AuditPolicy, 0o600)
-}
-
-func (p *Plane) auditPolicyFile() string { return p.file("audit-policy.yaml") }
 
 // APIServerRunning reports whether the API server runs.
 func (p *Plane) APIServerRunning() bool { return p.apiserver.Running() }

@@ -57,7 +57,6 @@ func (s *Sandbox) startAPIServer(ctx context.Context) error {
 	}
 	s.plane, err = kubeserver.New(kubeserver.Options{
 		Name: "sandbox", Dir: filepath.Join(s.Dir, "management"), Etcd: s.etcd, EtcdPrefix: "/management",
-		AuditPolicy: s.options.AuditPolicy,
 		// Half of this server's CPU time goes to garbage collection otherwise. Its heap is about 100 MB.
 		Env: []string{"GOGC=400"},
 	})

@@ -57,9 +57,6 @@ type Options struct {
 	// WithoutWorkloads runs a portal whose clusters have no API server.
 	WithoutWorkloads bool
 
-	// AuditPolicy, an audit.k8s.io/v1 Policy in YAML, makes the API server of the management cluster write an audit log.
-	AuditPolicy []byte
-
 	// CoreArgs and ManagerArgs are additional flags of the two managers. They override the sandbox's flags.
 	CoreArgs, ManagerArgs []string
 }
@@ -195,9 +192,6 @@ func (s *Sandbox) PIDs() []int {
 	slices.Sort(ids)
 	return ids
 }
-
-// AuditLog returns the path of the audit log of the management cluster's API server.
-func (s *Sandbox) AuditLog() string { return s.plane.AuditLog() }
 
 // Binary returns the path of a binary that make has built, such as clusterctl.
 func (s *Sandbox) Binary(name string) string { return filepath.Join(s.options.Root, "bin", name) }

@@ -73,12 +73,12 @@ type cluster struct {
 
 func (c *Clusters) prepare(id string) (*cluster, error) {
 	controlPlane, err := kubeserver.New(kubeserver.Options{
-		Name:        id,
-		Dir:         c.clusterDir(id),
-		Etcd:        c.etcd,
-		EtcdPrefix:  prefix(id),
-		Bind:        c.options.Bind,
-		Host:        c.options.Host,
+		Name:       id,
+		Dir:        c.clusterDir(id),
+		Etcd:       c.etcd,
+		EtcdPrefix: prefix(id),
+		Bind:       c.options.Bind,
+		Host:       c.options.Host,
 		// The servers of a portal cluster are mostly idle, and there are many. Go's garbage collector would take a third of the CPU time of
 		// their start. It uses less with one thread, and if it runs less often.
 		Env: []string{"GOMAXPROCS=1", "GOGC=200"},
