@@ -52,8 +52,7 @@ func TestUpgradeThatReplacesNodesKeepsWorkersAvailable(t *testing.T) {
 	s.Expect(uids(s.Nodes())).NotTo(ContainElement(BeElementOf(before)), "all nodes are new")
 	s.Expect(s.machineNames()).To(Equal(machines), "no Machine was replaced")
 	s.Expect(s.Changes()).To(Equal([]string{createRequest, "POST upgrade 202"}))
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // watchAvailable reads the MachineDeployment several times a second. The function that it returns stops this, and returns the

@@ -100,8 +100,7 @@ func TestBadInputIsExplained(t *testing.T) {
 			s.Expect(s.requests()-before).To(BeNumerically("<=", 2), "requests in a minute")
 			s.Expect(s.Condition(object, conditionType)()).To(reports, "the condition still reports it")
 			s.Expect(s.PortalClusters()).To(BeEmpty())
-			s.deleteAll()
-			s.gone()
+			s.end()
 			s.secretIsGone()
 		})
 	}
@@ -170,8 +169,7 @@ func TestBadInputIsRejected(t *testing.T) {
 			g.Expect(s.Box.Client.Patch(t.Context(), o, client.MergeFrom(before))).To(MatchError(ContainSubstring(test.says)))
 		})
 	}
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestDowngradeIsExplained sets a lower version in the spec of a running cluster, and then the old version again.
@@ -188,8 +186,7 @@ func TestDowngradeIsExplained(t *testing.T) {
 	s.Expect(s.requests()-before).To(BeNumerically("<=", 1), "requests in half a minute")
 	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.35.6" })
 	s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("True"))
-	s.deleteAll()
-	s.gone()
+	s.end()
 	s.Expect(s.Changes()).To(Equal([]string{"POST kubernetes-clusters 202", "DELETE {cluster_id} 202"}))
 }
 

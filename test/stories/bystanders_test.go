@@ -55,8 +55,7 @@ func TestHealthCheckOnAnotherCondition(t *testing.T) {
 	s.settled(2)
 	s.Expect(uids(s.Nodes())).To(ConsistOf(before))
 	s.Expect(s.Changes()).To(Equal([]string{createRequest}))
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // setNodeCondition writes a condition of a Node, as the node problem detector does.
@@ -104,8 +103,7 @@ func TestTemplateMismatchHoldsNothingElse(t *testing.T) {
 	s.Expect(s.Box.Client.Delete(s.Context(), large)).To(Succeed())
 	s.settled(1)
 	s.sameNodes()
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // healthy returns the Machines of the story's own MachineDeployment that are Ready and not being deleted.

@@ -106,8 +106,7 @@ func TestRotation(t *testing.T) {
 		s.Expect(provider).To(BeNumerically("<", longestGap), "provider, %s", what)
 		s.settled(3 + i)
 	}
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestGone deletes the portal cluster as a person does at the portal. The provider reports that the cluster is gone and changes nothing at
@@ -147,8 +146,7 @@ func TestGone(t *testing.T) {
 	s.Expect(changeID(old.ID)).To(MatchError(ContainSubstring("cannot be changed")))
 	s.Expect(s.live().Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain), "the deletion policy of an adopted cluster")
 	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete })
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // createByHand creates another portal cluster like the given one, waits until it runs, and returns its id.

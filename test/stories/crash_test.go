@@ -73,8 +73,7 @@ func TestCrashInsideCreate(t *testing.T) {
 	})
 	s.settled(2)
 	s.Expect(s.asked("POST kubernetes-clusters")).To(Equal(1))
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestCreateCutOff cuts the connection before the portal does anything. The provider cannot know that, so it stops here too.
@@ -95,8 +94,7 @@ func TestCreateCutOff(t *testing.T) {
 	s.settled(2)
 	s.Expect(s.PortalClusters()).To(HaveLen(1))
 	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(infrav1.DecisionAnnotation), "the annotation allows one retry only")
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestCrashWhileTheJobRuns kills the manager after it has stored the job. The next manager waits for the same job.
@@ -117,8 +115,7 @@ func TestCrashWhileTheJobRuns(t *testing.T) {
 	s.restart()
 	s.settled(3)
 	s.Expect(s.PortalClusters()[0].Size).To(Equal(3))
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestStopInsideCreate ends the manager with SIGTERM during a call. The manager finishes the call and stores its outcome, so
@@ -133,6 +130,5 @@ func TestStopInsideCreate(t *testing.T) {
 	s.restart()
 	s.settled(2)
 	s.Expect(s.asked("POST kubernetes-clusters")).To(Equal(1))
-	s.deleteAll()
-	s.gone()
+	s.end()
 }

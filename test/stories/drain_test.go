@@ -98,8 +98,7 @@ func TestDrainUnderTheRulesOfTheNode(t *testing.T) {
 	s.release("precious")
 	s.settled(3)
 	s.sameNodes()
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestPodWithTwoBudgets drains the nodes of a pool. The eviction API refuses a Pod that two budgets match with an internal error,
@@ -118,8 +117,7 @@ func TestPodWithTwoBudgets(t *testing.T) {
 	s.release("precious", "twice")
 	s.poolSettled(0, 1)
 	s.poolGone()
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestLastMachineDeploymentGoes deletes the only MachineDeployment while the portal refuses to scale. Core lets the MachineDeployment go
@@ -142,6 +140,5 @@ func TestLastMachineDeploymentGoes(t *testing.T) {
 	s.Create(s.deployment)
 	s.settled(2)
 	s.sameNodes()
-	s.deleteAll()
-	s.gone()
+	s.end()
 }

@@ -61,8 +61,7 @@ func TestFailedScaleDownKillsNoPod(t *testing.T) {
 			s.sameNodes()
 			s.Expect(uids(s.Nodes())).To(ConsistOf(kept))
 			s.unmarked()
-			s.deleteAll()
-			s.gone()
+			s.end()
 		})
 	}
 }
@@ -92,8 +91,7 @@ func TestWrongGuessCostsOneNode(t *testing.T) {
 	s.Get(s.controlPlane)
 	s.Expect(s.controlPlane.Status.RemovalOrder).To(Equal(infrav1.RemovalOrderStatus{Order: "Oldest", Source: infrav1.RemovalOrderObserved}))
 	s.Expect(s.resizes()).To(Equal([][2]int{{2, 5}, {5, 4}, {4, 3}}))
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestDrainedNodesWaitForThePortal makes the portal refuse all scale-downs. The drained nodes are marked and stay cordoned, and
@@ -126,8 +124,7 @@ func TestDrainedNodesWaitForThePortal(t *testing.T) {
 	s.Eventually(func() int { return s.running("web") }).Should(Equal(6))
 	s.Expect(uids(s.Nodes())).To(ConsistOf(before))
 	s.Expect(s.removals()).To(BeEmpty())
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestDeletedMachineAndFewerReplicas deletes the Machine of the node that the portal will remove next, and lowers the replicas
@@ -154,8 +151,7 @@ func TestDeletedMachineAndFewerReplicas(t *testing.T) {
 	s.settled(2)
 	s.sameNodes()
 	s.unmarked()
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestFewerReplicasThanBeforeThePortalsPages adds a worker as a person does on the portal's pages, and then lowers the replicas
@@ -179,8 +175,7 @@ func TestFewerReplicasThanBeforeThePortalsPages(t *testing.T) {
 	s.settled(1)
 	s.sameNodes()
 	s.unmarked()
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // sixWorkers applies the story and scales it to six workers, each with a Pod. It returns the UIDs of the first three workers.

@@ -166,6 +166,5 @@ func TestKubeconfigSecret(t *testing.T) {
 	s.Expect(s.Box.Client.Delete(s.Context(), stored)).To(Succeed())
 	s.Eventually(content).Should(Equal(portals))
 	s.settled(2)
-	s.deleteAll()
-	s.gone()
+	s.end()
 }

@@ -52,8 +52,7 @@ func TestUpgradeWhoseAnswerIsLost(t *testing.T) {
 	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, Cut: true, After: true, JobDelay: time.Minute, Count: 1})
 	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
 	s.upgraded("v1.36.3")
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestCrashInsideUpgrade kills the manager after the portal has started the upgrade and before it answers. The next manager takes half
@@ -68,8 +67,7 @@ func TestCrashInsideUpgrade(t *testing.T) {
 	s.Box.KillManager()
 	s.restart()
 	s.upgraded("v1.36.3")
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestUpgradeWhileThePortalIsAway upgrades five clusters twice. The portal is away for ten seconds during each upgrade: the first
@@ -104,8 +102,7 @@ func TestUpgradeWhileThePortalIsAway(t *testing.T) {
 				s.Expect(s.PortalClusters()[0].Version).To(Equal(version))
 				s.Box.Portal.RemoveFault(away)
 			}
-			s.deleteAll()
-			s.gone()
+			s.end()
 		})
 	}
 }
@@ -135,6 +132,5 @@ func TestAbandonedScale(t *testing.T) {
 	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.PortalBusyReason))
 	s.Box.Portal.RemoveFault(s.Namespace)
 	s.settled(3)
-	s.deleteAll()
-	s.gone()
+	s.end()
 }

@@ -69,8 +69,7 @@ func TestAdoption(t *testing.T) {
 	s.scale(2)
 	s.settled(2)
 	s.Expect(uids(s.Nodes())).To(ConsistOf(before))
-	s.deleteAll()
-	s.gone()
+	s.end()
 	s.Expect(s.Changes()).To(Equal([]string{createRequest, "DELETE {cluster_id} 202"}))
 }
 
@@ -91,8 +90,7 @@ func TestScaledOnThePortalsPages(t *testing.T) {
 	s.settled(2)
 	s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
 	s.sameNodes()
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestHealthCheckCostsOneMachine deletes a Node object, as a user may do by mistake. A MachineHealthCheck replaces the Machine
@@ -104,24 +102,14 @@ func TestHealthCheckCostsOneMachine(t *testing.T) {
 	s.settled(2)
 	s.checkHealth()
 	lost := s.Nodes()[0]
-	first := s.Machines()
+	first := s.machineNames()
 	s.Expect(s.Workload().Delete(s.Context(), &lost)).To(Succeed())
-	replaced := func() int {
-		n := 0
-		for _, m := range s.Machines() {
-			if !slices.ContainsFunc(first, func(f clusterv1.Machine) bool { return f.Name == m.Name }) {
-				n++
-			}
-		}
-		return n
-	}
-	s.Eventually(replaced).Should(Equal(1))
+	s.Eventually(s.replacements(first)).Should(HaveLen(1))
 	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False"))
 	names := s.machineNames()
 	s.Consistently(s.machineNames, 20*time.Second).Should(Equal(names), "the health check replaces no other Machine")
 	s.Expect(s.Changes()).To(Equal([]string{createRequest}))
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 var dead = flag.Duration("dead", 30*time.Second, "how long the node of TestDeadNode is dead")
@@ -138,10 +126,7 @@ func TestDeadNode(t *testing.T) {
 	node := s.Nodes()[0]
 	s.Expect(s.Workload().Patch(s.Context(), &node, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"kwok.x-k8s.io/node":null}}}`)))).To(Succeed())
 
-	replaced := func() int {
-		return len(slices.DeleteFunc(s.machineNames(), func(m string) bool { return slices.Contains(first, m) }))
-	}
-	s.Eventually(replaced).Should(Equal(1), "the health check replaces one Machine")
+	s.Eventually(s.replacements(first)).Should(HaveLen(1), "the health check replaces one Machine")
 	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(
 		And(HavePrefix("False "+infrav1.NodesNotReadyReason), ContainSubstring(node.Name), ContainSubstring("ask its support")))
 	second := s.machineNames()
@@ -151,8 +136,7 @@ func TestDeadNode(t *testing.T) {
 	s.Expect(s.Workload().Patch(s.Context(), &node, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"kwok.x-k8s.io/node":"fake"}}}`)))).To(Succeed())
 	s.settled(2)
 	s.sameNodes()
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // checkHealth creates a MachineHealthCheck for all Machines.
@@ -163,6 +147,13 @@ func (s *story) checkHealth(unhealthy ...clusterv1.UnhealthyNodeCondition) {
 	check.Spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{clusterv1.ClusterNameLabel: name}}
 	check.Spec.Checks.UnhealthyNodeConditions = unhealthy
 	s.Create(check)
+}
+
+// replacements returns a function that names the Machines that are not among the first ones.
+func (s *story) replacements(first []string) func() []string {
+	return func() []string {
+		return slices.DeleteFunc(s.machineNames(), func(name string) bool { return slices.Contains(first, name) })
+	}
 }
 
 func (s *story) machineNames() (names []string) {

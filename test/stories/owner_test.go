@@ -62,8 +62,7 @@ func TestHandOver(t *testing.T) {
 	heir.Expect(uids(heir.Nodes())).To(ConsistOf(nodes))
 	heir.Expect(heir.Changes()).To(Equal([]string{createRequest}))
 	suite.Change(heir.Fixture, heir.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete })
-	heir.deleteAll()
-	heir.gone()
+	heir.end()
 }
 
 // retire deletes the objects and waits until they are gone. The portal cluster is retained.
@@ -126,8 +125,7 @@ func TestOldBackup(t *testing.T) {
 	})
 	s.settled(2)
 	s.Expect(uids(s.Nodes())).To(ConsistOf(nodes))
-	s.deleteAll()
-	s.gone()
+	s.end()
 	s.Expect(s.Changes()).To(Equal([]string{createRequest, "DELETE {cluster_id} 202"}))
 }
 
@@ -178,6 +176,5 @@ func TestChosenNameIsKept(t *testing.T) {
 	s.Expect(s.PortalClusters()[0].Name).To(Equal("chosen"))
 	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "chosen" })
 	s.Expect(s.asked("POST kubernetes-clusters")).To(Equal(2))
-	s.deleteAll()
-	s.gone()
+	s.end()
 }

@@ -51,8 +51,7 @@ func TestPlaceIsCorrected(t *testing.T) {
 	} {
 		s.Expect(change()).To(MatchError(ContainSubstring(says)))
 	}
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // try sends a merge patch as a dry run.

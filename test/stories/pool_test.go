@@ -145,8 +145,7 @@ func TestPool(t *testing.T) {
 	s.settled(1)
 	s.sameNodes()
 	s.Expect(s.Changes()).To(Equal(append(before, scaleRequest)), "the provider asks the portal once to remove the nodes of the pool")
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestMachineTakesNodeOfPool scales the pool down, for which the portal removes the node of a Machine. The Machine takes a node of the pool. Core
@@ -166,8 +165,7 @@ func TestMachineTakesNodeOfPool(t *testing.T) {
 	s.poolGone()
 	s.settled(1)
 	s.sameNodes()
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestSecondPool creates a second pool, which gets no nodes until the user deletes the first one.
@@ -195,6 +193,5 @@ func TestPoolWithoutControlPlane(t *testing.T) {
 	s.Expect(s.Box.Client.Delete(s.Context(), s.controlPlane)).To(Succeed())
 	s.Eventually(s.Gone(s.controlPlane)).Should(BeTrue())
 	s.poolGone()
-	s.deleteAll()
-	s.gone()
+	s.end()
 }

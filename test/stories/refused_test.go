@@ -54,8 +54,7 @@ func TestScaleDownIsRefused(t *testing.T) {
 			s.Expect(uids(s.Nodes())).To(ConsistOf(before))
 			s.Expect(s.cordoned()).To(BeEmpty())
 			s.unmarked()
-			s.deleteAll()
-			s.gone()
+			s.end()
 		})
 	}
 }

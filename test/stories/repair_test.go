@@ -101,8 +101,7 @@ func TestBlockedScaleDownAtAPortalThatDrains(t *testing.T) {
 	s.unmarked()
 	s.showRequests()
 	s.Expect(emulator.ClusterChanges(s.RequestLog())).NotTo(ContainElement(string(emulator.ClusterAlert)), "the portal never needed a repair")
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestDrainTimeoutAtAPortalThatDrains has the same scale-down, but the user limits drains to ten seconds. So the portal is asked although a
@@ -134,8 +133,7 @@ func TestDrainTimeoutAtAPortalThatDrains(t *testing.T) {
 	s.sameNodes()
 	s.unmarked()
 	s.showRequests()
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestBlockedUpgradeAtAPortalThatDrains upgrades a cluster while a PodDisruptionBudget protects a Pod on the second worker. The portal's
@@ -166,8 +164,7 @@ func TestBlockedUpgradeAtAPortalThatDrains(t *testing.T) {
 	s.settled(2)
 	s.sameNodes()
 	s.showRequests()
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestScaleThatNeverEnds has a scale that stays in progress until the portal's operator ends it. Then the provider asks again.
@@ -185,8 +182,7 @@ func TestScaleThatNeverEnds(t *testing.T) {
 	s.settled(3)
 	s.Expect(s.asked("POST scale")).To(Equal(2))
 	s.showRequests()
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestDeletionInAlert deletes a Cluster while the portal refuses that, too. The condition says who can help, and after the repair the

@@ -53,8 +53,7 @@ func TestRestartKeepsAvailable(t *testing.T) {
 
 	s.scale(3)
 	s.settled(3)
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // transitions returns the transition time of each True condition of the provider's objects and of the Cluster.

@@ -149,8 +149,7 @@ func TestSharedIdentity(t *testing.T) {
 	sharedLimits(a, third)
 	sharedIsHeld(a, shared)
 	sharedIsWithdrawn(b, shared)
-	a.deleteAll()
-	a.gone()
+	a.end()
 	a.Eventually(func() bool {
 		return apierrors.IsNotFound(a.Box.Client.Get(a.Context(), client.ObjectKeyFromObject(shared), shared))
 	}).Should(BeTrue(), "the provider releases the identity")

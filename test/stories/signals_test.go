@@ -36,8 +36,7 @@ func TestRefusedUpgradeIsSeen(t *testing.T) {
 		HaveKeyWithValue("Reason", infrav1.VersionNotOfferedReason), HaveKeyWithValue("Version", "v1.35.6")))
 	s.Expect(strings.Join(strings.Fields(s.describedByClusterctl()), " ")).To(ContainSubstring("runs v1.35.6. The portal does not offer v1.99.0"))
 	s.Consistently(s.warnings, 5*time.Second).Should(ConsistOf(HavePrefix(infrav1.VersionNotOfferedReason + " The portal does not offer v1.99.0")))
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // observed reports whether the provider has observed the latest spec of the control plane.

@@ -185,6 +185,13 @@ func (s *story) gone() {
 	s.Expect(s.PortalClusters()).To(BeEmpty())
 }
 
+// end deletes everything, and waits until nothing is left. Most stories end with it.
+func (s *story) end() {
+	s.Helper()
+	s.deleteAll()
+	s.gone()
+}
+
 // deleteAll deletes everything at once, as kubectl delete -f does.
 func (s *story) deleteAll() {
 	s.Helper()

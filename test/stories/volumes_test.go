@@ -33,8 +33,7 @@ func TestVolumesRemain(t *testing.T) {
 		})).To(Succeed())
 	}
 	id := s.PortalClusters()[0].ID
-	s.deleteAll()
-	s.gone()
+	s.end()
 	note := "2 of 2 volumes of portal cluster " + id + " remain at the portal and are billed. To delete them with their data: portalctl volumes delete volume-0 volume-1"
 	s.Eventually(func() []string { return s.eventsAbout("Cluster", s.Namespace, name) }).Should(ContainElement(infrav1.EventVolumesRemain + ": " + note))
 	s.Eventually(func() []string { return s.eventsAbout("Namespace", metav1.NamespaceDefault, s.Namespace) }).Should(ConsistOf(infrav1.EventVolumesRemain + ": " + note))

@@ -90,8 +90,7 @@ func TestScaleFollowsReplicas(t *testing.T) {
 		s.Expect(size[1]).To(BeNumerically(">=", 1), "request %d of %v", i, resizes)
 	}
 	s.Expect(raised).To(BeNumerically("<=", 4), "scale-ups in %v", resizes)
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestSumOfDeployments creates a second MachineDeployment for a cluster, and deletes it.
@@ -113,8 +112,7 @@ func TestSumOfDeployments(t *testing.T) {
 	s.settled(2)
 	s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest}))
 	s.sameNodes()
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // poolLabel has a domain whose labels core copies from Machines to Nodes.
@@ -139,8 +137,7 @@ func TestMachineDeletionAsksThePortalNothing(t *testing.T) {
 	s.Expect(uids(s.Nodes())).To(ConsistOf(uids(before)), "no Node was deleted or replaced")
 	s.Expect(s.Changes()).To(Equal([]string{createRequest}))
 	s.sameNodes()
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // deleteMachine deletes the Machine and waits until it is gone.
@@ -167,8 +164,7 @@ func TestPortalMachineIsDeletedByHand(t *testing.T) {
 	s.settled(2)
 	s.Expect(uids(s.Nodes())).To(ConsistOf(uids(before)), "no Node was deleted or replaced")
 	s.Expect(s.Changes()).To(Equal([]string{createRequest}))
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 func uids(nodes []corev1.Node) (all []string) {
@@ -192,8 +188,7 @@ func TestPortalTakesAnotherNode(t *testing.T) {
 	s.settled(2)
 	s.sameNodes()
 	s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest, scaleRequest}), "one worker goes first, which shows the order of removal")
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestBlockedDrainHoldsTheScaleDown protects a Pod with a PodDisruptionBudget. The provider must not ask the portal to remove
@@ -232,8 +227,7 @@ func TestBlockedDrainHoldsTheScaleDown(t *testing.T) {
 		And(HavePrefix(infrav1.EventNodeDrainBlocked), ContainSubstring("default/precious")),
 		And(HavePrefix(infrav1.EventNodeDrainEnded), ContainSubstring("drained"))), "each event of the drain once")
 	s.sameNodes()
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // eventsOf are the reasons and notes of the control plane's events with the action.
@@ -276,8 +270,7 @@ func TestPause(t *testing.T) {
 	suite.Change(s.Fixture, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
 	s.settled(3)
 	s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest}))
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // rollOut changes the version of the MachineDeployment's Machines, as users do after an upgrade, and waits until the rollout has
@@ -328,8 +321,7 @@ func TestRolloutTakesNodesOver(t *testing.T) {
 			s.sameNodes()
 			s.Eventually(s.Condition(s.deployment, clusterv1.MachineDeploymentMachinesUpToDateCondition)).Should(HavePrefix("True"))
 			s.Expect(s.Changes()).To(Equal([]string{createRequest, "POST upgrade 202"}))
-			s.deleteAll()
-			s.gone()
+			s.end()
 		})
 	}
 }
@@ -350,8 +342,7 @@ func TestTemplateThatThePortalCannotHonor(t *testing.T) {
 	s.settled(2)
 	s.Expect(uids(s.Nodes())).To(ConsistOf(before))
 	s.Expect(s.Changes()).To(Equal([]string{createRequest}))
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
 
 // TestAutoscaler does by hand what the cluster autoscaler's Cluster API provider does. It marks a Machine for deletion, taints its
@@ -389,6 +380,5 @@ func TestAutoscaler(t *testing.T) {
 	s.scale(2)
 	s.settled(2)
 	s.sameNodes()
-	s.deleteAll()
-	s.gone()
+	s.end()
 }
