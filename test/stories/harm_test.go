@@ -94,39 +94,6 @@ func TestWrongGuessCostsOneNode(t *testing.T) {
 	s.end()
 }
 
-// TestDrainedNodesWaitForThePortal makes the portal refuse all scale-downs. The drained nodes are marked and stay cordoned, and
-// their Machines are deleted. When the user raises the replicas again, the nodes become schedulable and get Machines and Pods.
-func TestDrainedNodesWaitForThePortal(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	s.sixWorkers()
-	before := uids(s.Nodes())
-	s.strike(emulator.Fault{Method: "POST", Path: scalePath, Scale: emulator.ScaleDown, Code: emulator.CodeOperationNotAllowed})
-	s.scale(3)
-	s.Eventually(s.Machines).Should(HaveLen(3))
-	marked := func() (names []string) {
-		for _, n := range s.cordoned() {
-			if metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation) {
-				names = append(names, n.Name)
-			}
-		}
-		return names
-	}
-	s.Eventually(marked).Should(HaveLen(3))
-	s.Consistently(marked, 10*time.Second).Should(HaveLen(3), "drained nodes stay drained")
-	s.Expect(s.running("web")).To(Equal(3), "one Pod on each node that stays")
-
-	s.scale(4)
-	s.Eventually(marked).Should(HaveLen(2), "only one drained node becomes schedulable again")
-	s.scale(6)
-	s.settled(6)
-	s.unmarked()
-	s.Eventually(func() int { return s.running("web") }).Should(Equal(6))
-	s.Expect(uids(s.Nodes())).To(ConsistOf(before))
-	s.Expect(s.removals()).To(BeEmpty())
-	s.end()
-}
-
 // TestDeletedMachineAndFewerReplicas deletes the Machine of the node that the portal will remove next, and lowers the replicas
 // as soon as the Machine has released the node. No Machine holds the node, so core cannot drain it and the provider does.
 func TestDeletedMachineAndFewerReplicas(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 )
 
 // TestScaleDownIsRefused makes the portal refuse to remove workers, or fail to. The drained nodes stay cordoned, and a further
-// scale-down drains one more. After the user raises the replicas to the number of nodes, all nodes are schedulable again.
+// scale-down drains one more. The user then raises the replicas one by one, and each time one node becomes schedulable again.
 func TestScaleDownIsRefused(t *testing.T) {
 	t.Parallel()
 	for title, test := range map[string]struct {
@@ -49,9 +49,12 @@ func TestScaleDownIsRefused(t *testing.T) {
 				s.Consistently(s.pods, 5*time.Second).Should(HaveLen(replicas), "the provider drains only the surplus nodes")
 				s.Expect(s.cordoned()).To(HaveLen(3-replicas), "drained nodes stay drained")
 			}
+			s.scale(2)
+			s.Eventually(s.cordoned).Should(HaveLen(1), "only one drained node becomes schedulable again")
 			s.scale(3)
 			s.settled(3)
 			s.Expect(uids(s.Nodes())).To(ConsistOf(before))
+			s.Expect(s.removals()).To(BeEmpty())
 			s.Expect(s.cordoned()).To(BeEmpty())
 			s.unmarked()
 			s.end()
