@@ -3,8 +3,8 @@
 // Package attacks tries what a tenant could do to harm the manager and other tenants.
 //
 // The attacker has all rights in one namespace, by a Role with verbs ["*"] on resources ["*"] of all groups, and no rights elsewhere. The
-// attacker knows the password of a portal user in the account that other tenants use, and runs portals, API servers and proxies. Some rows
-// begin later, with a stolen token of the manager.
+// attacker knows the password of a portal user in the account that other tenants use, and runs portals, API servers and proxies. What a stolen
+// token of the manager could do is in test/rights.
 //
 // The API server authorizes with RBAC. The manager and Cluster API's core manager act as their ServiceAccounts, with the roles that their
 // releases grant them. The policies are those of config/default. A row passes if the attack does no harm within a time in which it succeeds
@@ -28,10 +28,6 @@
 //	an API server redirects the manager to another host                         | redirects of API servers are not followed
 //	the portal's kubeconfig leads to the manager's own host                     | servers on unspecified, link-local and loopback addresses are refused
 //	a kubeconfig of the tenant's own leads to the manager's own host            | servers on unspecified, link-local and loopback addresses are refused
-//	the manager's token makes a token of another ServiceAccount                 | policy manager-secrets
-//	the same, with the name and the label of a kubeconfig                       | policy manager-secrets
-//	the manager's token makes a bootstrap token                                 | policy manager-secrets
-//	the manager's token changes a Secret of another tenant                      | policy manager-secrets
 //	clusterID names another's cluster, for its kubeconfig                       | policy adoption
 //	clusterID names another's cluster, to delete it                             | policy adoption
 //	a confirmed deletion for a cluster that the object does not own             | policy adoption

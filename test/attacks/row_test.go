@@ -40,7 +40,7 @@ func (r row) removed() bool {
 
 // rows returns the rows of the table in order.
 func rows() []row {
-	return slices.Concat(kubeconfigs(), rights(), adoptions(), identities(), hosts(), answers(), diagnostics())
+	return slices.Concat(kubeconfigs(), adoptions(), identities(), hosts(), answers(), diagnostics())
 }
 
 // harms holds the result of each attempt for the log.

@@ -48,6 +48,7 @@ func TestManagerCreatesSecrets(t *testing.T) {
 		"opaque kubeconfig":                     {newSecret("prod-kubeconfig", corev1.SecretTypeOpaque, "prod", value("k")), false},
 		"opaque Secret":                         {newSecret("other", corev1.SecretTypeOpaque, "", value("k")), false},
 		"token of a ServiceAccount":             {token, false},
+		"token for nodes":                       {newSecret("bootstrap-token-abcdef", corev1.SecretTypeBootstrapToken, "", nil), false},
 	} {
 		t.Run(title, func(t *testing.T) {
 			g := NewWithT(t)
