@@ -14,13 +14,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -170,21 +170,9 @@ type cluster struct {
 
 // newCluster composes a Cluster without workers. The name of its control plane, and of its portal cluster, is unique to the row.
 func (t *tenant) newCluster(namespace, name string) *cluster {
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
-	ref := func(kind string) clusterv1.ContractVersionedObjectReference {
-		return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kind, Name: name}
-	}
-	return &cluster{
-		cluster: &clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{
-			InfrastructureRef: ref("PortalCluster"), ControlPlaneRef: ref("PortalControlPlane"),
-		}},
-		portalCluster: &infrav1.PortalCluster{ObjectMeta: meta, Spec: infrav1.PortalClusterSpec{
-			IdentityRef: infrav1.PortalIdentityReference{Name: identity}, ZoneID: "zone-1", VPC: infrav1.PortalVPC{Name: "default"},
-		}},
-		controlPlane: &infrav1.PortalControlPlane{ObjectMeta: meta, Spec: infrav1.PortalControlPlaneSpec{
-			Version: "v1.35.6", Replicas: ptr.To[int32](1), Workers: &infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"},
-		}},
-	}
+	o := suite.NewObjects(metav1.ObjectMeta{Namespace: namespace, Name: name}, identity)
+	o.ControlPlane.Spec.Workers = &infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
+	return &cluster{cluster: o.Cluster, portalCluster: o.PortalCluster, controlPlane: o.ControlPlane}
 }
 
 func (c *cluster) objects() []client.Object {

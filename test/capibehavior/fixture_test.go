@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -88,19 +89,13 @@ func (f *fixture) createCluster(status infrav1.PortalControlPlaneStatus) {
 	secret := &corev1.Secret{ObjectMeta: f.meta(clusterName + "-kubeconfig"), Type: clusterv1.ClusterSecretType}
 	secret.Data = map[string][]byte{"value": kubeconfig}
 	f.create(management, secret)
-	f.cluster = &clusterv1.Cluster{ObjectMeta: f.meta(clusterName), Spec: clusterv1.ClusterSpec{
-		InfrastructureRef: ref("PortalCluster", clusterName), ControlPlaneRef: ref("PortalControlPlane", clusterName),
-	}}
+	objects := suite.NewObjects(f.meta(clusterName), "none")
+	f.cluster, f.controlPlane = objects.Cluster, objects.ControlPlane
+	f.controlPlane.Spec.Version = version
+	f.controlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 6443}
 	f.create(management, f.cluster)
-	infrastructure := &infrav1.PortalCluster{ObjectMeta: f.meta(clusterName), Spec: infrav1.PortalClusterSpec{
-		IdentityRef: infrav1.PortalIdentityReference{Name: "none"}, ZoneID: "zone-1", VPC: infrav1.PortalVPC{Name: "default"},
-	}}
-	f.create(management, infrastructure)
-	changeStatus(f, management, infrastructure, func(c *infrav1.PortalCluster) { c.Status.Initialization.Provisioned = ptr.To(true) })
-	f.controlPlane = &infrav1.PortalControlPlane{ObjectMeta: f.meta(clusterName), Spec: infrav1.PortalControlPlaneSpec{
-		Version: version, Replicas: ptr.To[int32](1),
-		ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 6443},
-	}}
+	f.create(management, objects.PortalCluster)
+	changeStatus(f, management, objects.PortalCluster, func(c *infrav1.PortalCluster) { c.Status.Initialization.Provisioned = ptr.To(true) })
 	f.create(management, f.controlPlane)
 	changeStatus(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = status })
 }

@@ -21,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -226,37 +225,11 @@ func resident(ctx context.Context, url string) float64 {
 // createCluster creates a Cluster with one worker, and the objects that it references.
 func (f *fixture) createCluster(namespace, name string) {
 	f.Helper()
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
-	f.create(&clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{
-		InfrastructureRef: reference("PortalCluster", name), ControlPlaneRef: reference("PortalControlPlane", name),
-	}})
-	f.create(&infrav1.PortalCluster{ObjectMeta: meta, Spec: infrav1.PortalClusterSpec{
-		IdentityRef: infrav1.PortalIdentityReference{Name: "portal-identity"}, ZoneID: "zone-1", VPC: infrav1.PortalVPC{Name: "default"},
-	}})
-	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: meta}
-	controlPlane.Spec.Version, controlPlane.Spec.Replicas = "v1.35.6", ptr.To[int32](1)
-	f.create(controlPlane)
-	f.createWorkers(namespace, name)
-}
-
-// createWorkers creates a MachineDeployment with one replica.
-func (f *fixture) createWorkers(namespace, name string) {
-	f.Helper()
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
-	template := &infrav1.PortalMachineTemplate{ObjectMeta: meta}
-	template.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
-	f.create(template)
-	deployment := &clusterv1.MachineDeployment{ObjectMeta: meta}
-	deployment.Spec.ClusterName, deployment.Spec.Replicas = name, ptr.To[int32](1)
-	deployment.Spec.Template.Spec = clusterv1.MachineSpec{
-		ClusterName: name, Version: "v1.35.6", Bootstrap: clusterv1.Bootstrap{DataSecretName: ptr.To("")},
-		InfrastructureRef: reference("PortalMachineTemplate", name),
+	o := suite.NewObjects(metav1.ObjectMeta{Namespace: namespace, Name: name}, "portal-identity")
+	o.Deployment.Spec.Replicas = ptr.To[int32](1)
+	for _, object := range []client.Object{o.Cluster, o.PortalCluster, o.ControlPlane, o.Bootstrap, o.Template, o.Deployment} {
+		f.create(object)
 	}
-	f.create(deployment)
-}
-
-func reference(kind, name string) clusterv1.ContractVersionedObjectReference {
-	return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kind, Name: name}
 }
 
 func (f *fixture) create(obj client.Object) {

@@ -157,28 +157,14 @@ func (l *life) begin(ctx context.Context) error {
 
 // objects returns the objects of the Cluster without its MachineDeployments.
 func (l *life) objects() []client.Object {
-	meta := metav1.ObjectMeta{Namespace: l.namespace, Name: name}
-	ref := func(kind string) clusterv1.ContractVersionedObjectReference {
-		return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kind, Name: name}
-	}
+	o := suite.NewObjects(metav1.ObjectMeta{Namespace: l.namespace, Name: name}, identity)
+	o.ControlPlane.Spec.Version = versions[0]
 	secret := l.box.IdentitySecret(client.ObjectKey{Namespace: l.namespace, Name: identity})
 	secret.StringData[infrav1.IdentityEmail], secret.StringData[infrav1.IdentityPassword] = l.user.Email, l.user.Password
 	large := &infrav1.PortalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: foreignTemplate}}
 	large.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: "large", SSHKeyPair: "ops"}
-	return []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}},
-		secret,
-		large,
-		&clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{
-			InfrastructureRef: ref("PortalCluster"), ControlPlaneRef: ref("PortalControlPlane"),
-		}},
-		&infrav1.PortalCluster{ObjectMeta: meta, Spec: infrav1.PortalClusterSpec{
-			IdentityRef: infrav1.PortalIdentityReference{Name: identity}, ZoneID: "zone-1", VPC: infrav1.PortalVPC{Name: "default"},
-		}},
-		&infrav1.PortalControlPlane{ObjectMeta: meta, Spec: infrav1.PortalControlPlaneSpec{
-			Version: versions[0], Replicas: ptr.To[int32](1),
-		}},
-	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}}
+	return []client.Object{namespace, secret, large, o.Cluster, o.PortalCluster, o.ControlPlane}
 }
 
 // foreignTemplate is a template for workers that the portal cluster does not have.

@@ -5,10 +5,7 @@ package randomized
 import (
 	"context"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // ordinary is the label of Pods that may be evicted, unless a budget protects them for a while.
@@ -25,20 +22,5 @@ func (l *life) runPods(ctx context.Context) error {
 		return nil
 	}
 	l.logf("with Pods")
-	apart := &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-			TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: ordinary},
-		}},
-	}}
-	return l.workload.Create(ctx, &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "ordinary"},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To[int32](everyNode),
-			Selector: &metav1.LabelSelector{MatchLabels: ordinary},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: ordinary},
-				Spec:       corev1.PodSpec{Affinity: apart, Containers: []corev1.Container{{Name: "main", Image: "ordinary"}}},
-			},
-		},
-	})
+	return l.workload.Create(ctx, suite.OnePodPerNode(ordinary["app"], everyNode))
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +19,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // These stories check that a scale-down kills no Pod: the provider has drained each node that the portal removes, even if
@@ -164,28 +164,15 @@ func (s *story) sixWorkers() (kept []string) {
 // onePodPerNode runs the Pods, each on another node. A PodDisruptionBudget keeps protected of them available.
 func (s *story) onePodPerNode(pods, protected int32) {
 	s.Helper()
-	labels := map[string]string{"app": "web"}
-	meta := metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "web"}
-	apart := &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-			TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
-		}},
+	workload, web := s.Workload(), suite.OnePodPerNode("web", pods)
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: *web.ObjectMeta.DeepCopy(), Spec: policyv1.PodDisruptionBudgetSpec{
+		MinAvailable: ptr.To(intstr.FromInt32(protected)), Selector: web.Spec.Selector,
 	}}
-	workload := s.Workload()
-	s.Expect(workload.Create(s.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{
-		MinAvailable: ptr.To(intstr.FromInt32(protected)), Selector: &metav1.LabelSelector{MatchLabels: labels},
-	}})).To(Succeed())
-	s.Expect(workload.Create(s.Context(), &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
-		Replicas: &pods, Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels},
-			Spec:       corev1.PodSpec{Affinity: apart, Containers: []corev1.Container{{Name: "main", Image: "web"}}},
-		},
-	}})).To(Succeed())
+	s.Expect(workload.Create(s.Context(), budget)).To(Succeed())
+	s.Expect(workload.Create(s.Context(), web)).To(Succeed())
 	s.Eventually(func() int { return s.running("web") }).Should(BeEquivalentTo(pods))
 	s.Eventually(func() int32 {
-		budget := &policyv1.PodDisruptionBudget{}
-		_ = workload.Get(s.Context(), client.ObjectKey{Namespace: meta.Namespace, Name: meta.Name}, budget)
+		_ = workload.Get(s.Context(), client.ObjectKeyFromObject(budget), budget)
 		return budget.Status.DisruptionsAllowed
 	}).Should(Equal(pods - protected))
 }
