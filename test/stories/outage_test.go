@@ -13,6 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -22,6 +23,25 @@ import (
 
 // readRoutes are the GETs of a cluster's life.
 var readRoutes = []string{"/vpcs", "/kubernetes-versions", "/jobs/{job_id}", "/kubernetes-clusters/{cluster_id}/config", "/instances"}
+
+// TestPortalIsAway has the portal answer everything with 503, as in maintenance. The Cluster stays available, and the portal gets a request
+// every 5 seconds at most. A change waits, reports why, and is made once afterwards.
+func TestPortalIsAway(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.apply()
+	s.settled(2)
+	s.strike(emulator.Fault{Status: http.StatusServiceUnavailable})
+	s.scale(3)
+	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.PortalUnavailableReason))
+	before := s.requests()
+	s.Consistently(s.Condition(s.cluster, clusterv1.ClusterControlPlaneAvailableCondition), time.Minute, slowPolling).Should(HavePrefix("True"))
+	s.Expect(s.requests()-before).To(And(BeNumerically(">", 1), BeNumerically("<=", 12)), "requests in a minute")
+	s.Expect(s.Box.Portal.RemoveFault(s.Namespace)).To(BeTrue())
+	s.settled(3)
+	s.Expect(s.resizes()).To(Equal([][2]int{{2, 3}}))
+	s.end()
+}
 
 // TestLoadBalancerAnswers404 has a load balancer answer 404 with a page to each GET of a cluster's life, as it does while the portal
 // restarts behind it. The portal gets one creation and one of each change, and no condition asks a person for anything.
