@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -34,39 +33,6 @@ func which(t *testing.T, err error) string {
 		t.Errorf("%v has %d classes at once: %v", err, len(holds), holds)
 	}
 	return strings.Join(holds, ",")
-}
-
-func TestCodeDecidesWhateverTheStatus(t *testing.T) {
-	want := map[Code]string{
-		CodeInvalidParameter: "invalid", CodeMFARequired: "mfa", CodeResourceNotFound: "not found",
-		CodeResourceBusy: "busy", CodeQuotaExceeded: "quota", CodeInsufficientCapacity: "capacity",
-		CodeRateLimited: "rate limited", CodeOperationNotAllowed: "not allowed", CodeInvalidToken: "unauthorized",
-	}
-	for code, kind := range want {
-		for _, status := range []int{400, 401, 403, 404, 409, 422, 429, 500, 503} {
-			err := &Error{Code: code, Status: status}
-			if got := which(t, fmt.Errorf("wrapped: %w", err)); got != kind {
-				t.Errorf("%s with status %d is %q, want %q", code, status, got, kind)
-			}
-		}
-	}
-	if len(want) != len(kindOfCode) {
-		t.Errorf("%d codes are tested, want all %d", len(want), len(kindOfCode))
-	}
-}
-
-func TestUnknownCodeFallsBackToTheStatus(t *testing.T) {
-	for status, kind := range map[int]string{
-		299: "", 300: "invalid", 301: "invalid", 400: "invalid", 401: "unauthorized", 403: "forbidden", 404: "not found", 405: "unsupported",
-		408: "unavailable", 409: "not allowed", 413: "invalid", 422: "invalid", 429: "rate limited",
-		500: "unavailable", 501: "unsupported", 502: "unavailable", 503: "unavailable", 504: "unavailable",
-	} {
-		for _, code := range []Code{"", "SOMETHING_NEW"} {
-			if got := which(t, &Error{Status: status, Code: code, documented: true}); got != kind {
-				t.Errorf("status %d with code %q is %q, want %q", status, code, got, kind)
-			}
-		}
-	}
 }
 
 // TestNotFoundOfAnotherServer checks that only the portal's own 404 means that an id does not exist. A load balancer sends another
