@@ -46,29 +46,6 @@ func TestResetIsOfTheRateLimit(t *testing.T) {
 	})
 }
 
-// TestListedCodeWithServerError checks that a listed code in the documented shape decides with any status, and means that the portal did
-// nothing.
-func TestListedCodeWithServerError(t *testing.T) {
-	for code := range kindOfCode {
-		for _, status := range []int{302, 400, 500, 502, 504} {
-			portal := newByPath(map[string]func(*http.Request) *http.Response{
-				"/kubernetes-clusters": always(status, fmt.Sprintf(`{"error":{"code":%q,"message":"m","requestId":"r"}}`, code)),
-			})
-			_, err := newClient(t, testConfig(portal)).CreateCluster(t.Context(), CreateClusterRequest{Name: "n"})
-			if err == nil || IsUnknownOutcome(err) {
-				t.Errorf("%s with status %d: %v", code, status, err)
-			}
-		}
-	}
-	for _, body := range []string{`{"error":{"code":"BROKEN","message":"m","requestId":"r"}}`, `{"error":"RESOURCE_BUSY"}`, `RESOURCE_BUSY`} {
-		portal := newByPath(map[string]func(*http.Request) *http.Response{"/kubernetes-clusters": always(500, body)})
-		_, err := newClient(t, testConfig(portal)).CreateCluster(t.Context(), CreateClusterRequest{Name: "n"})
-		if !IsUnknownOutcome(err) || portal.calls["/kubernetes-clusters"] != 1 {
-			t.Errorf("%s: sent %d times: %v", body, portal.calls["/kubernetes-clusters"], err)
-		}
-	}
-}
-
 // tiered is an account with its own tier that sends the documented headers only with a 429.
 type tiered struct {
 	perMinute, burst, tokens float64
