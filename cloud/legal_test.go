@@ -181,6 +181,7 @@ func TestLoginAnsweredByNoPortal(t *testing.T) {
 		{200, `<html>`}, {200, ``}, {200, `{}`}, {200, `{"token":""}`}, {201, `[]`}, {204, ``}, {301, ``}, {302, `<html>`}, {307, ``}, {404, ``},
 		{404, `{"error":{"code":"RESOURCE_NOT_FOUND","message":"no such endpoint","requestId":"r"}}`}, {405, ``}, {400, `<html>`}, {410, ``},
 		{405, `{"error":{"code":"OPERATION_NOT_ALLOWED","message":"m","requestId":"r"}}`}, {501, ``},
+		{200, `{"token":"a\nb"}`}, {399, `{"error":{"code":"BAD_CREDENTIALS","message":"m","requestId":"r"}}`},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			healed := false
