@@ -89,9 +89,8 @@ func TestTokenIsCheckedByADocumentedRead(t *testing.T) {
 			"/kubernetes-versions": func(*http.Request) *http.Response { return test.read },
 		}
 		_, err := newClient(t, testConfig(portal)).FindClusters(t.Context(), "n")
-		if got := which(t, err); got != test.want || portal.calls["/kubernetes-versions"] != test.reads {
-			t.Errorf("question %d, read %d: %q after %d reads, want %q", test.question.StatusCode, test.read.StatusCode, got,
-				portal.calls["/kubernetes-versions"], test.want)
+		if got := which(t, err); got != test.want || portal.calls["/kubernetes-versions"] != test.reads || portal.calls["/login"] != 1 {
+			t.Errorf("question %d, read %d: %q, want %q; calls: %v", test.question.StatusCode, test.read.StatusCode, got, test.want, portal.calls)
 		}
 	}
 }

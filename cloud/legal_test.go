@@ -4,7 +4,6 @@ package cloud
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -49,39 +48,6 @@ func always(status int, body string) func(*http.Request) *http.Response {
 	return func(*http.Request) *http.Response { return respond(status, body) }
 }
 
-// TestUndocumentedQuestion checks that any answer but a list of clusters means that the portal does not support the undocumented request.
-func TestUndocumentedQuestion(t *testing.T) {
-	for _, test := range []struct {
-		status int
-		body   string
-	}{
-		{200, `<html>`}, {200, `{}`}, {200, `{"kubernetesClusters":{}}`}, {200, `{"kubernetesClusters":[{"name":"n"}]}`}, {204, ``}, {302, ``},
-		{400, `{"error":{"code":"INVALID_PARAMETER","message":"unknown parameter name","requestId":"r"}}`}, {400, ``},
-		{401, `{"error":{"code":"INVALID_TOKEN","message":"m","requestId":"r"}}`}, {401, ``},
-		{403, `{"error":{"code":"MFA_REQUIRED","message":"m","requestId":"r"}}`},
-		{403, `{"error":{"code":"FORBIDDEN","message":"m","requestId":"r"}}`}, {403, ``},
-		{404, `{"error":{"code":"RESOURCE_NOT_FOUND","message":"m","requestId":"r"}}`}, {405, ``}, {409, ``}, {418, ``},
-		{422, `{"error":{"code":"OPERATION_NOT_ALLOWED","message":"m","requestId":"r"}}`},
-		{500, `{"error":{"code":"INTERNAL_ERROR","message":"m","requestId":"r"}}`}, {500, ``}, {501, ``}, {502, ``}, {503, ``}, {504, ``},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			portal := newByPath(map[string]func(*http.Request) *http.Response{"/kubernetes-clusters": always(test.status, test.body)})
-			c := newClient(t, testConfig(portal))
-			for range 3 {
-				if _, err := c.FindClusters(t.Context(), "n"); !IsUnsupported(err) {
-					t.Errorf("%d %s: %v", test.status, test.body, err)
-				}
-			}
-			if err := look(t, c); err != nil {
-				t.Errorf("%d %s: afterwards a documented call fails: %v", test.status, test.body, err)
-			}
-			if portal.calls["/login"] != 1 {
-				t.Errorf("%d %s: %d logins", test.status, test.body, portal.calls["/login"])
-			}
-		})
-	}
-}
-
 // TestUndocumentedQuestionWithAnExpiredToken checks that a token that a documented endpoint refuses, too, is replaced, and that the
 // undocumented request is sent with the new one.
 func TestUndocumentedQuestionWithAnExpiredToken(t *testing.T) {
@@ -110,25 +76,6 @@ func TestUndocumentedQuestionWithAnExpiredToken(t *testing.T) {
 			t.Errorf("with an outdated password: %v", err)
 		}
 	})
-}
-
-// TestUndocumentedQuestionUnanswered checks that a refusal by the rate limit counts for any request, and that without an answer the client
-// does not know whether the portal supports the request.
-func TestUndocumentedQuestionUnanswered(t *testing.T) {
-	limited := newClient(t, testConfig(newByPath(map[string]func(*http.Request) *http.Response{
-		"/kubernetes-clusters": always(429, `{"error":{"code":"RATE_LIMITED"}}`)})))
-	if _, err := limited.FindClusters(t.Context(), "n"); !IsRateLimited(err) {
-		t.Error(err)
-	}
-	cut := newClient(t, testConfig(roundTrip(func(r *http.Request) (*http.Response, error) {
-		if r.URL.Path == "/login" {
-			return respond(200, `{"token":"t","user":{"id":"u"}}`), nil
-		}
-		return nil, io.ErrUnexpectedEOF
-	})))
-	if _, err := cut.FindClusters(t.Context(), "n"); !IsUnavailable(err) {
-		t.Error(err)
-	}
 }
 
 // TestTokenUnderAnyName checks that the token of verify-otp is the only JWT of the answer, in a field of any name.

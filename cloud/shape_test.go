@@ -30,6 +30,7 @@ var observations = []struct {
 	{"/networks", `{"jobId":"j"}`, gapNetwork, networkByJob},
 	{"/kubernetes-clusters", `{"kubernetesClusters":[]}`, gapFind, findListed},
 	{"/kubernetes-clusters", `{}`, gapFind, findUnknown},
+	{"/kubernetes-clusters", `{"kubernetesClusters":[{"name":"no id"}]}`, gapFind, findUnknown},
 }
 
 // sample has the shape of a JWT.
