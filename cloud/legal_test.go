@@ -5,7 +5,6 @@ package cloud
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,32 +75,6 @@ func TestUndocumentedQuestionWithAnExpiredToken(t *testing.T) {
 			t.Errorf("with an outdated password: %v", err)
 		}
 	})
-}
-
-// TestTokenUnderAnyName checks that the token of verify-otp is the only JWT of the answer, in a field of any name.
-func TestTokenUnderAnyName(t *testing.T) {
-	full, other := testJWT(t, "full"), testJWT(t, "other")
-	for _, answer := range []string{
-		`{"authToken":%q}`, `{"sessionToken":%q,"expiresIn":28800}`, `{"data":{"session":{"bearer":%q}}}`, `[{"x":%q}]`, `%q`,
-		`{"token":"opaque","authToken":%q}`, `{"authToken":%q,"echo":"` + "PRE" + `"}`, `{"a":%[1]q,"b":%[1]q}`,
-		`{"token":%q,"refreshToken":"` + other + `"}`,
-	} {
-		body := strings.ReplaceAll(fmt.Sprintf(answer, full), "PRE", testJWT(t, "pre"))
-		c := newClient(t, testConfig(newByPath(map[string]func(*http.Request) *http.Response{
-			"/login":          always(200, fmt.Sprintf(`{"token":%q,"user":{"id":"u"},"mfaRequired":true}`, testJWT(t, "pre"))),
-			"/mfa/verify-otp": always(200, body),
-			"/kubernetes-versions": func(r *http.Request) *http.Response {
-				if r.Header.Get("Authorization") != "Bearer "+full {
-					return respond(401, `{"error":{"code":"INVALID_TOKEN"}}`)
-				}
-				return respond(200, `{"versions":[]}`)
-			},
-		})))
-		c.session.authenticator.factor.seed = conceal(testSeed)
-		if err := look(t, c); err != nil {
-			t.Errorf("%s: %v", answer, err)
-		}
-	}
 }
 
 // TestVerifyWithoutToken checks that an answer to verify-otp without a token says nothing about the code or the credentials.

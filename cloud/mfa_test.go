@@ -24,6 +24,7 @@ const testSeed = "JBSWY3DPEHPK3PXP"
 type guarded struct {
 	t      *testing.T
 	seed   string
+	pre    string // the token of a login without its second factor
 	answer string // answer of verify-otp, with %s for the token
 
 	mu      sync.Mutex
@@ -36,7 +37,7 @@ type guarded struct {
 }
 
 func newGuarded(t *testing.T) *guarded {
-	return &guarded{t: t, seed: testSeed, answer: `{"token":%q}`, valid: map[string]bool{}}
+	return &guarded{t: t, seed: testSeed, pre: testJWT(t, "pre"), answer: `{"token":%q}`, valid: map[string]bool{}}
 }
 
 func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -44,12 +45,12 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer g.mu.Unlock()
 	g.seen, g.seenAt = append(g.seen, r.URL.Path), append(g.seenAt, time.Now())
 	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if pre := token == "pre"; pre != strings.HasPrefix(r.URL.Path, "/mfa/") {
+	if pre := token == g.pre; pre != strings.HasPrefix(r.URL.Path, "/mfa/") {
 		g.t.Errorf("%s was called with token %q", r.URL.Path, token)
 	}
 	switch r.URL.Path {
 	case "/login":
-		return respond(200, `{"token":"pre","user":{"id":"user-1"},"mfaRequired":true}`), nil
+		return respond(200, fmt.Sprintf(`{"token":%q,"user":{"id":"user-1"},"mfaRequired":true}`, g.pre)), nil
 	case "/mfa/send-otp":
 		if r.Body != nil {
 			g.t.Error("send-otp has a body")
@@ -78,7 +79,7 @@ func (g *guarded) verify(r *http.Request) *http.Response {
 	}
 	g.used = append(g.used, code)
 	g.serial++
-	token := fmt.Sprintf("full-%d", g.serial)
+	token := testJWT(g.t, fmt.Sprintf("full-%d", g.serial))
 	g.valid[token] = true
 	return respond(200, fmt.Sprintf(g.answer, token))
 }
@@ -95,11 +96,15 @@ func (g *guarded) count(path string) int {
 	return n
 }
 
-// TestSecondFactor checks that the client finds the token of verify-otp under every usual name.
+// TestSecondFactor checks that the client finds the token of verify-otp under every usual name. Under any other name, it is the only JWT of
+// the answer that the client does not have already.
 func TestSecondFactor(t *testing.T) {
 	for _, answer := range []string{
 		`{"token":%q}`, `{"accessToken":%q}`, `{"access_token":%q}`, `{"jwt":%q}`,
 		`{"data":{"token":%q}}`, `{"user":{"id":"x"},"result":{"jwt":%q}}`, `{"token":{"access_token":%q}}`,
+		`{"authToken":%q}`, `{"sessionToken":%q,"expiresIn":28800}`, `{"data":{"session":{"bearer":%q}}}`, `[{"x":%q}]`, `%q`,
+		`{"token":"opaque","authToken":%q}`, `{"authToken":%q,"echo":"` + testJWT(t, "pre") + `"}`, `{"a":%[1]q,"b":%[1]q}`,
+		`{"token":%q,"refreshToken":"` + testJWT(t, "other") + `"}`,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			portal := newGuarded(t)
