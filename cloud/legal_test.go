@@ -79,7 +79,10 @@ func TestUndocumentedQuestionWithAnExpiredToken(t *testing.T) {
 
 // TestVerifyWithoutToken checks that an answer to verify-otp without a token says nothing about the code or the credentials.
 func TestVerifyWithoutToken(t *testing.T) {
-	for _, body := range []string{`{}`, `<html>`, ``, `{"a":"` + testJWT(t, "a") + `","b":"` + testJWT(t, "b") + `"}`} {
+	for _, body := range []string{
+		`{}`, `[]`, `<html>`, ``, `{"token":""}`, `{"token":"a b"}`, `{"a":{"token":"1"},"b":{"token":"2"}}`,
+		`{"a":"` + testJWT(t, "a") + `","b":"` + testJWT(t, "b") + `"}`,
+	} {
 		config := testConfig(newByPath(map[string]func(*http.Request) *http.Response{
 			"/login":          always(200, `{"token":"pre","user":{"id":"u"},"mfaRequired":true}`),
 			"/mfa/verify-otp": always(200, body),
