@@ -194,8 +194,8 @@ func TestFlightThatComesTooLate(t *testing.T) {
 	})
 }
 
-// TestCreatedIDByKind checks that CreatedID chooses the record by the requested kind.
-func TestCreatedIDByKind(t *testing.T) {
+// TestCreatedID checks that CreatedID chooses the record with the requested name, or else that of the requested kind.
+func TestCreatedID(t *testing.T) {
 	for _, test := range []struct {
 		body string
 		kind Kind
@@ -221,8 +221,21 @@ func TestCreatedIDByKind(t *testing.T) {
 		{`{"a":{"id":"1","owner":{"id":"2"}}}`, KindCluster, "", "1"},
 		{`{"a":{"owner":{"id":"2"}},"b":{"id":"1"}}`, KindCluster, "", "1"},
 		{`{"a":[{"id":"2"}],"b":{"id":"1"}}`, KindCluster, "", "1"},
+		{`{"kubernetesCluster":{"id":"c","name":"mine"},"network":{"id":"n"}}`, KindCluster, "mine", "c"},
+		{`{"kubernetesCluster":{"id":"c","name":"mine"},"network":{"id":"n","name":"its network"}}`, KindCluster, "mine", "c"},
+		{`{"resource":{"kubernetesCluster":{"id":"c","name":"mine"},"network":{"id":"n"}}}`, KindCluster, "mine", "c"},
+		{`{"id":"operation","kubernetesCluster":{"id":"c","name":"mine"}}`, KindCluster, "mine", "c"},
+		{`{"resources":[{"id":"n"},{"id":"c","name":"mine"}]}`, KindCluster, "mine", "c"},
+		{`{"kubernetesCluster":{"id":"c"},"network":{"id":"n"}}`, KindCluster, "mine", "c"},
+		{`{"data":{"cluster":{"id":"c"},"vpc":{"id":"v"}}}`, KindCluster, "mine", "c"},
+		{`{"id":"c"}`, KindCluster, "mine", "c"},
+		{`{"id":7}`, KindCluster, "mine", "7"},
+		{`{"a":{"id":"1","name":"mine"},"b":{"id":"2","name":"mine"}}`, KindCluster, "mine", ""},
+		{`{"cluster":{"id":"1"},"kubernetesCluster":{"id":"2"}}`, KindCluster, "mine", ""},
+		{`{"clusterId":"c"}`, KindCluster, "mine", ""},
+		{``, KindCluster, "mine", ""}, {`[]`, KindCluster, "mine", ""},
 	} {
-		if id, _ := (Job{Result: []byte(test.body)}).CreatedID(test.kind, test.name); id != test.want {
+		if id, ok := (Job{Result: []byte(test.body)}).CreatedID(test.kind, test.name); id != test.want || ok != (id != "") {
 			t.Errorf("%s as %s %q: %q, want %q", test.body, test.kind, test.name, id, test.want)
 		}
 	}

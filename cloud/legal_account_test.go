@@ -185,33 +185,3 @@ func mustURL(t *testing.T, raw string) *url.URL {
 	}
 	return u
 }
-
-// TestCreatedIDBesideOthers checks that the created id is that of the object with the requested name when the result contains others, too.
-func TestCreatedIDBesideOthers(t *testing.T) {
-	for _, body := range []string{
-		`{"kubernetesCluster":{"id":"c","name":"mine"},"network":{"id":"n"}}`,
-		`{"kubernetesCluster":{"id":"c","name":"mine"},"network":{"id":"n","name":"its network"}}`,
-		`{"resource":{"kubernetesCluster":{"id":"c","name":"mine"},"network":{"id":"n"}}}`,
-		`{"id":"operation","kubernetesCluster":{"id":"c","name":"mine"}}`,
-		`{"resources":[{"id":"n"},{"id":"c","name":"mine"}]}`,
-		`{"kubernetesCluster":{"id":"c"},"network":{"id":"n"}}`,
-		`{"data":{"cluster":{"id":"c"},"vpc":{"id":"v"}}}`,
-		`{"id":"c"}`, `{"kubernetesCluster":{"id":"c"}}`, `{"id":7}`,
-	} {
-		want := "c"
-		if strings.Contains(body, "7") {
-			want = "7"
-		}
-		if id, ok := (Job{Result: []byte(body)}).CreatedID(KindCluster, "mine"); !ok || id != want {
-			t.Errorf("%s: %q, %v", body, id, ok)
-		}
-	}
-	for _, body := range []string{
-		``, `{}`, `[]`, `{"a":{"id":"1"},"b":{"id":"2"}}`, `{"a":{"id":"1","name":"mine"},"b":{"id":"2","name":"mine"}}`,
-		`{"cluster":{"id":"1"},"kubernetesCluster":{"id":"2"}}`, `{"clusterId":"c"}`,
-	} {
-		if id, ok := (Job{Result: []byte(body)}).CreatedID(KindCluster, "mine"); ok {
-			t.Errorf("%s: %q", body, id)
-		}
-	}
-}
