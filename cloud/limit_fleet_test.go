@@ -19,39 +19,6 @@ import (
 
 func seeded(n uint64) *rand.Rand { return rand.New(rand.NewPCG(n, n)) }
 
-// TestHundredCallersOnAQuietAccount checks that 100 concurrent callers get the account's full rate without a 429.
-func TestHundredCallersOnAQuietAccount(t *testing.T) {
-	for _, wait := range []bool{true, false} {
-		t.Run(fmt.Sprintf("wait=%v", wait), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				portal := newPortalLimit(20*time.Millisecond, answers(200, `{"versions":[]}`))
-				config := testConfig(portal)
-				config.Wait = wait
-				config.Limiter = ratelimit.NewLimiter(ratelimit.Options{Limit: 300})
-				c := newClient(t, config)
-				start := time.Now()
-				var group sync.WaitGroup
-				for range 100 {
-					group.Go(func() {
-						for range 10 {
-							untilDone(t, func() error { _, err := c.KubernetesVersions(t.Context()); return err })
-						}
-					})
-				}
-				group.Wait()
-				took := time.Since(start)
-				if portal.refused != 0 {
-					t.Errorf("%d of %d requests were rate limited", portal.refused, portal.requests)
-				}
-				if bound := 200 * time.Second; took > bound { // (1001-50)/5 s is the minimum
-					t.Errorf("1001 requests took %v, more than %v", took, bound)
-				}
-				t.Logf("%d requests in %v", portal.requests, took)
-			})
-		})
-	}
-}
-
 // untilDone repeats a call as a controller would, at RetryAt.
 func untilDone(t *testing.T, call func() error) {
 	for {
