@@ -4,11 +4,8 @@ package cloud
 
 import (
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -85,40 +82,6 @@ func readWithReservation(t *testing.T, c *Client, flow string) error {
 	defer reservation.Cancel()
 	_, err = c.KubernetesVersions(WithReservation(t.Context(), reservation))
 	return err
-}
-
-// jobServer answers every mutation with a job that ends after some time.
-type jobServer struct {
-	takes time.Duration
-	mu    sync.Mutex
-	jobs  []time.Time
-	polls int
-}
-
-func (s *jobServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case r.URL.Path == "/login":
-		_, _ = io.WriteString(w, `{"token":"token-1","user":{"id":"user-1"}}`)
-	case r.URL.Path == "/networks":
-		w.WriteHeader(http.StatusCreated)
-		_, _ = io.WriteString(w, `{"id":"network-1"}`)
-	case r.Method == http.MethodPost:
-		s.jobs = append(s.jobs, time.Now())
-		w.WriteHeader(http.StatusAccepted)
-		_, _ = fmt.Fprintf(w, `{"jobId":"%d","status":"pending"}`, len(s.jobs)-1)
-	case strings.HasPrefix(r.URL.Path, "/jobs/"):
-		s.polls++
-		n, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/jobs/"))
-		status := "running"
-		if time.Since(s.jobs[n]) >= s.takes {
-			status = "succeeded"
-		}
-		_, _ = fmt.Fprintf(w, `{"jobId":"%d","status":"%s"}`, n, status)
-	default:
-		_, _ = io.WriteString(w, `{"kubeconfig":"x"}`)
-	}
 }
 
 func closed(c <-chan struct{}) bool {
