@@ -231,22 +231,3 @@ func TestRequestsOnTheWayAreSubtracted(t *testing.T) {
 		t.Errorf("%v tokens, want %v", b.level, -standardBurst)
 	}
 }
-
-// TestGateCountsStrikes checks that consecutive 429s double the pause, that 429s to earlier requests do not, and that a success resets the
-// count.
-func TestGateCountsStrikes(t *testing.T) {
-	now := time.Now()
-	g := gate{rand: seeded(1)}
-	for strike, least := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
-		if news := g.close(now, now, 0); !news || g.refusals != strike+1 {
-			t.Errorf("strike %d: news %t, %d strikes", strike, news, g.refusals)
-		}
-		if closed := g.until.Sub(now); closed < least || closed > least+least/4 {
-			t.Errorf("strike %d closes for %v", strike, closed)
-		}
-		if news := g.close(now.Add(-time.Second), now, 0); news || g.refusals != strike+1 {
-			t.Errorf("strike %d: an old request is news", strike)
-		}
-		now = g.until.Add(time.Second)
-	}
-}
