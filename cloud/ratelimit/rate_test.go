@@ -213,21 +213,3 @@ func TestLateRefusal(t *testing.T) {
 		}
 	})
 }
-
-// TestRequestsOnTheWayAreSubtracted checks that requests in flight are subtracted from X-RateLimit-Remaining.
-func TestRequestsOnTheWayAreSubtracted(t *testing.T) {
-	b := newBucket(300, standardBurst, 1, time.Now())
-	b.follow(50, 0)
-	b.follow(20, 4)
-	if want := 20 - 4 - b.margin(); b.level != want {
-		t.Errorf("%v tokens, want %v", b.level, want)
-	}
-	b.follow(49, 0)
-	if want := 20 - 4 - b.margin(); b.level != want {
-		t.Errorf("an answer adds tokens: %v, want %v", b.level, want)
-	}
-	b.follow(0, 1000)
-	if b.level != -standardBurst {
-		t.Errorf("%v tokens, want %v", b.level, -standardBurst)
-	}
-}
