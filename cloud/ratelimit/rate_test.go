@@ -116,22 +116,6 @@ func TestShareOfTheLimit(t *testing.T) {
 	})
 }
 
-// TestRefill checks that tokens are refilled at the rate of the limit, up to nine tenths of the burst.
-func TestRefill(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(Options{Limit: 120, Burst: 20}) // two a second
-		for range 18 {
-			send(t, l, granted(t, l, "a", Read), 200) // takes a millisecond
-		}
-		for second, want := range []float64{0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 18, 18} {
-			if got := l.Stats().Tokens; got < want || got > min(want+0.04, 18) {
-				t.Errorf("after %d s there are %v tokens, want %v", second, got, want)
-			}
-			time.Sleep(time.Second)
-		}
-	})
-}
-
 // TestRemainingIsOfTheAccount checks the tokens after an answer with X-RateLimit-Remaining. The requests in flight will use a part of them,
 // and a margin stays for others. The answer never adds tokens.
 func TestRemainingIsOfTheAccount(t *testing.T) {
