@@ -292,17 +292,20 @@ func TestRemainingIsFollowed(t *testing.T) {
 	})
 }
 
-// TestLimitIsLearned checks that the limiter learns a higher limit from X-RateLimit-Limit, and ignores invalid values.
+// TestLimitIsLearned checks that the limiter learns the limit from X-RateLimit-Limit, and ignores invalid values.
 func TestLimitIsLearned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
 		for _, test := range []struct {
 			header string
 			want   int
-		}{{"1200", 1200}, {"0", 1200}, {"-5", 1200}, {"many", 1200}, {"99999999999", 1200}, {"60", 60}} {
+		}{
+			{"0", 300}, {"1000001", 300}, {"1200", 1200}, {"0", 1200}, {"-5", 1200}, {"many", 1200}, {"99999999999", 1200},
+			{"1000000", 1_000_000}, {"60", 60}, {"1", 1},
+		} {
 			send(t, l, granted(t, l, "a", Read), 200, "X-RateLimit-Limit", test.header)
-			if got := l.Stats().Limit; got != test.want {
-				t.Errorf("%q makes the limit %d, want %d", test.header, got, test.want)
+			if got := l.Stats(); got.Limit != test.want || got.LimitKnown != (test.want != 300) {
+				t.Errorf("%q makes the limit %d, want %d: known %t", test.header, got.Limit, test.want, got.LimitKnown)
 			}
 		}
 	})

@@ -144,20 +144,6 @@ func TestRemainingIsOfTheAccount(t *testing.T) {
 	}
 }
 
-// TestLimitIsBelieved checks which of the portal's limits the limiter adopts.
-func TestLimitIsBelieved(t *testing.T) {
-	for limit, want := range map[string]int{"1": 1, "1000000": 1_000_000, "1000001": 300, "0": 300} {
-		synctest.Test(t, func(t *testing.T) {
-			l := NewLimiter(Options{Burst: 1})
-			send(t, l, granted(t, l, "a", Read), 200, "X-RateLimit-Limit", limit)
-			got := l.Stats()
-			if got.Limit != want || got.LimitKnown != (want != 300) {
-				t.Errorf("limit %s: %+v", limit, got)
-			}
-		})
-	}
-}
-
 // TestJitter checks that a gate stays closed up to a fifth longer than the portal asks, by a random part.
 func TestJitter(t *testing.T) {
 	least, most := 1.0, 0.0
