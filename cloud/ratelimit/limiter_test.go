@@ -337,8 +337,8 @@ func TestUnsentRequestsAreFree(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Settle(false, nil)
-		if s := l.Stats(); s.Tokens != before || s.Open != 0 || s.InFlight != 0 {
-			t.Errorf("%+v, want %v tokens as before", s, before)
+		if s := l.Stats(); s.Tokens != before || s.Open != 0 || s.InFlight != 0 || s.Sent != 0 {
+			t.Errorf("%+v, want %v tokens as before, and no request", s, before)
 		}
 	})
 }

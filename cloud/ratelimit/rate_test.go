@@ -173,8 +173,8 @@ func TestLateRefusal(t *testing.T) {
 		share := l.Stats().Share
 		second.Settle(true, &Response{Limited: true, Header: map[string][]string{"Retry-After": {"20"}}, At: time.Now()})
 		got := l.Stats()
-		if wait := time.Until(got.ClosedTo); wait != 20*time.Second || got.Share != share || got.Limited != 2 {
-			t.Errorf("closed for %v, the share fell from %v to %v after %d refusals", wait, share, got.Share, got.Limited)
+		if wait := time.Until(got.ClosedTo); wait != 20*time.Second || got.Share != share || got.Limited != 2 || got.Sent != 2 {
+			t.Errorf("closed for %v, the share fell from %v to %v after %d refusals of %d requests", wait, share, got.Share, got.Limited, got.Sent)
 		}
 		time.Sleep(20 * time.Second)
 		send(t, l, granted(t, l, "a", Read), 429)
