@@ -83,24 +83,6 @@ func TestEarliestRetryAt(t *testing.T) {
 	})
 }
 
-// TestPlaceIsKept checks that a flow that comes back up to 15 s late still gets the token that was set aside for it, and that a later flow
-// loses its token to the next one.
-func TestPlaceIsKept(t *testing.T) {
-	for late, kept := range map[time.Duration]bool{14 * time.Second: true, 17 * time.Second: false} {
-		synctest.Test(t, func(t *testing.T) {
-			l := NewLimiter(Options{Limit: 1, Burst: 1})
-			send(t, l, granted(t, l, "first", Read), 200)
-			at := refusedUntil(t, l, "a", Read)
-			refusedUntil(t, l, "b", Read)
-			time.Sleep(time.Until(at.Add(late)))
-			_, err := l.Reserve("b", Read)
-			if (err != nil) != kept {
-				t.Errorf("%v late, the place is kept: %t", late, err != nil)
-			}
-		})
-	}
-}
-
 // TestWaitIsWoken checks that a caller of Wait gets its reservation when its token is due, or within a second after another caller cancels
 // one.
 func TestWaitIsWoken(t *testing.T) {
