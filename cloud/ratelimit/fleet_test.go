@@ -7,47 +7,12 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
 func seeded(n uint64) *rand.Rand { return rand.New(rand.NewPCG(n, n)) }
-
-// TestMutationsGoBeforePolls checks that a mutation does not wait while 200 polls wait.
-func TestMutationsGoBeforePolls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(Options{})
-		stop := make(chan struct{})
-		var polls atomic.Int64
-		var group sync.WaitGroup
-		for i := range 200 {
-			group.Go(func() {
-				for !closed(stop) {
-					if ok := l.tryCall("job-"+strconv.Itoa(i), Poll); ok {
-						polls.Add(1)
-					}
-				}
-			})
-		}
-		time.Sleep(30 * time.Second)
-		var worst time.Duration
-		for i := range 60 { // one every 2 s
-			start := time.Now()
-			for !l.tryCall("cluster-"+strconv.Itoa(i), Mutation) {
-			}
-			worst = max(worst, time.Since(start))
-			time.Sleep(time.Until(start.Add(2 * time.Second)))
-		}
-		close(stop)
-		group.Wait()
-		if worst >= 2*time.Second {
-			t.Errorf("a mutation waited %v behind polls", worst)
-		}
-		t.Logf("worst wait %v, %d polls", worst, polls.Load())
-	})
-}
 
 func closed(c <-chan struct{}) bool {
 	select {
