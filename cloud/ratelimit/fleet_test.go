@@ -39,33 +39,28 @@ func (l *Limiter) tryCall(flow string, class Class) bool {
 	return false
 }
 
-// TestPollsAreNotStarved checks that polls get a fifth of the tokens while mutations or reads wait all the time.
-func TestPollsAreNotStarved(t *testing.T) {
-	for _, class := range []Class{Mutation, Read} {
-		t.Run(class.String(), func(t *testing.T) {
+// TestNobodyIsStarved checks that polls get a fifth of the tokens, and reads a tenth, while others wait all the time.
+func TestNobodyIsStarved(t *testing.T) {
+	for name, test := range map[string]struct {
+		busy        []Class
+		last        Class
+		least, most float64 // share of the tokens
+	}{
+		"polls beside mutations":           {[]Class{Mutation}, Poll, 0.19, 0.25},
+		"polls beside reads":               {[]Class{Read}, Poll, 0.19, 0.25},
+		"reads beside mutations and polls": {[]Class{Mutation, Poll}, Read, 0.09, 0.15},
+	} {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := NewLimiter(Options{Limit: standardLimit, MaxOpen: 1000})
-				served := compete(l, 10*time.Minute, class, Poll)
-				if share := served[Poll] / (served[class] + served[Poll]); share < 0.19 || share > 0.25 {
-					t.Errorf("polls got %.2f of the tokens, want a fifth", share)
-				}
-				if total := served[class] + served[Poll]; total < 2900 {
-					t.Errorf("only %.0f of 3000 tokens were used", total)
+				served := compete(l, 10*time.Minute, append(test.busy, test.last)...)
+				total := served[Mutation] + served[Poll] + served[Read]
+				if share := served[test.last] / total; share < test.least || share > test.most || total < 2900 {
+					t.Errorf("%.2f of %.0f tokens of 3000: %v", share, total, served)
 				}
 			})
 		})
 	}
-}
-
-// TestReadsAreNotStarved checks that reads get a tenth of the tokens while mutations and polls wait all the time.
-func TestReadsAreNotStarved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(Options{Limit: standardLimit, MaxOpen: 1000})
-		served := compete(l, 10*time.Minute, Mutation, Poll, Read)
-		if share := served[Read] / (served[Mutation] + served[Poll] + served[Read]); share < 0.09 || share > 0.15 {
-			t.Errorf("reads got %.2f of the tokens, want a tenth: %v", share, served)
-		}
-	})
 }
 
 // compete lets 100 flows of each class take as many tokens as they can for a time, and returns how many each class got.
