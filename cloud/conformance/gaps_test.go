@@ -49,22 +49,22 @@ func accessGaps() []Gap {
 	return []Gap{
 		{Name: gapOTPToken, Where: "Authentication endpoints: name of the field that carries the token of verify-otp", Shapes: []Shape{
 			{"under a usual name", `{"token": JWT}, accessToken, access_token, jwt`, "cloud: TestSecondFactor"},
-			{"under another name", `{"authToken": JWT}: the only JWT of the answer`, "cloud: TestTokenUnderAnyName"},
-			{"in a nested object", `{"data": {"session": JWT}}`, "cloud: TestTokenUnderAnyName"},
+			{"under another name", `{"authToken": JWT}: the only JWT of the answer`, "cloud: TestSecondFactor"},
+			{"in a nested object", `{"data": {"session": JWT}}`, "cloud: TestSecondFactor"},
 		}, Otherwise: "With several JWTs under unusual names the client cannot log in a user with MFA.", Effect: Fails},
 		{Name: "answer of send-otp", Where: "Authentication endpoints: response body of send-otp", Shapes: []Shape{
 			{"any success", "200, 202 or 204, with any body or none", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "A refusal is one of the login.", Effect: Fails},
 		{Name: "refusal of a login", Where: "Errors: code and status that answer wrong credentials", Shapes: []Shape{
-			{"401 of any body", "401", "cloud: TestRefusedLoginIsNoAnswerToTheCall"},
-			{"any code in the documented body", `400 {"error": {"code": "INVALID_CREDENTIALS"}}`, "cloud: TestRefusedLoginIsNoAnswerToTheCall"},
+			{"401 of any body", "401", "cloud/faulttest: TestMatrix"},
+			{"any code in the documented body", `400 {"error": {"code": "INVALID_CREDENTIALS"}}`, "cloud/faulttest: TestMatrix"},
 		}, Otherwise: "Anything else is taken for a server that is not the portal: the condition names baseURL instead of the password.", Effect: NeedsPerson},
 		{Name: "token lifetime", Where: "Authentication 7: whether the token names its own end", Shapes: []Shape{
 			{"in the token", "claims exp and iat", "cloud: TestRefresh"},
 			{"not in the token", "no exp: 8 hours, as documented", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "A 401 replaces the token, even if the token says that it is valid.", Effect: Works},
 		{Name: "pairing of codes and statuses", Where: "Errors: the pairing of each code with an HTTP status", Shapes: []Shape{
-			{"a listed code with any status of an error", `500 {"error": {"code": "INSUFFICIENT_CAPACITY"}}`, "cloud: TestListedCodeWithServerError"},
+			{"a listed code with any status of an error", `500 {"error": {"code": "INSUFFICIENT_CAPACITY"}}`, "cloud/faulttest: TestMatrix"},
 			{"an unlisted code", "its status decides", "cloud/faulttest: TestMatrix"},
 		}, Otherwise: "A change that is refused with 5xx and an unlisted code, or without the documented body, may have been carried out: " +
 			"a creation is then held for a person.", Effect: NeedsPerson},
@@ -87,10 +87,10 @@ func resourceGaps() []Gap {
 			{"under another key", `{"items": [...]}: the only list of the answer`, "cloud: TestObservedShapes"},
 		}, Otherwise: "An answer without a list is an error, never an empty list.", Effect: Fails},
 		{Name: "created id", Where: "Job: where the result carries the id of a created cluster or network", Shapes: []Shape{
-			{"in one nested object", `{"kubernetesCluster": {"id": ...}}`, "cloud: TestCreatedIDBesideOthers"},
-			{"at the top", `{"id": ...}`, "cloud: TestCreatedIDBesideOthers"},
-			{"beside other records", `{"kubernetesCluster": {"id": ..., "name": ...}, "network": {"id": ...}}`, "cloud: TestCreatedIDBesideOthers"},
-			{"one level deeper", `{"resource": {"kubernetesCluster": {"id": ...}}}`, "cloud: TestCreatedIDBesideOthers"},
+			{"in one nested object", `{"kubernetesCluster": {"id": ...}}`, "cloud: TestCreatedID"},
+			{"at the top", `{"id": ...}`, "cloud: TestCreatedID"},
+			{"beside other records", `{"kubernetesCluster": {"id": ..., "name": ...}, "network": {"id": ...}}`, "cloud: TestCreatedID"},
+			{"one level deeper", `{"resource": {"kubernetesCluster": {"id": ...}}}`, "cloud: TestCreatedID"},
 		}, Otherwise: "A result without a clear id is an unknown outcome: a person enters the id.", Effect: NeedsPerson},
 		{Name: gapNetwork, Where: "Network endpoints: status and form of the answer to POST /networks", Shapes: []Shape{
 			{"at once", "200 or 201 with the record", "cloud/faulttest: TestLifeInEachShape"},
@@ -103,10 +103,10 @@ func resourceGaps() []Gap {
 		}, Otherwise: "The operation has failed for a reason that is not known.", Effect: Works},
 		{Name: "lookup of clusters by name", Where: "Limits 4: clients look resources up by name; no endpoint lists clusters", Shapes: []Shape{
 			{"answered", `GET /kubernetes-clusters?name= answers with a list`, "cloud: TestUndocumentedQuestionWithAnExpiredToken"},
-			{"not answered", "any other answer, 401 and 200 with a page included", "cloud: TestUndocumentedQuestion"},
+			{"not answered", "any other answer, 401 and 200 with a page included", "cloud/faulttest: TestMatrix"},
 		}, Otherwise: "After a lost answer to a creation a person looks for the cluster.", Effect: Works},
 		{Name: "deletion of a volume", Where: "Jobs and other endpoints: whether DELETE /volumes/{volume_id} is synchronous", Shapes: []Shape{
-			{"at once", "200 or 204", "cloud: TestSuccessWithoutABody"},
+			{"at once", "200 or 204", "cloud/faulttest: TestLifeInEachShape"},
 			{"by a job", "202 with a job", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "The provider deletes no volumes; portalctl does.", Effect: Works},
 		{Name: "version text", Where: "Kubernetes version: whether semanticVersion has a leading v, or build metadata", Shapes: []Shape{
