@@ -242,6 +242,9 @@ func TestReserveWhileTheLoginFails(t *testing.T) {
 				t.Errorf("%v, %v, to come back in %v", reservation, err, time.Until(at))
 			}
 			reservation.Cancel()
+			if poll, err := c.ReservePoll("cluster", ratelimit.RunningJob{ID: "job"}); !is(err) {
+				t.Errorf("a poll: %v, %v", poll, err)
+			}
 		}
 		d.password = "changed"
 		_ = look(t, c)
@@ -262,6 +265,9 @@ func TestReserveWhileTheLoginFails(t *testing.T) {
 			t.Errorf("with a valid token: %v", err)
 		} else {
 			reservation.Cancel()
+		}
+		if _, err := c.ReservePoll("poll", ratelimit.RunningJob{ID: "job", Started: time.Now().Add(-time.Minute)}); err != nil {
+			t.Errorf("a poll with a valid token: %v", err)
 		}
 		time.Sleep(time.Second)
 		reserve(IsUnavailable, maxOutageBackoff)

@@ -268,6 +268,13 @@ var endpoints = []struct {
 		want:    Job{ID: "j", Status: JobPending},
 	},
 	{
+		name: "delete volume at once", status: 204,
+		call:    func(ctx context.Context, c *Client) (any, error) { return c.DeleteVolume(ctx, "v") },
+		request: `DELETE /api/volumes/v `,
+		bodies:  []string{``},
+		want:    Job{Status: JobSucceeded},
+	},
+	{
 		name: "request password reset", status: 200,
 		call: func(ctx context.Context, c *Client) (any, error) {
 			return nil, c.RequestPasswordReset(ctx, "a@example.test")

@@ -132,6 +132,7 @@ func TestErrorBodies(t *testing.T) {
 		"unknown code":    {418, `{"error":{"code":"TEAPOT","message":"short"}}`, Error{Code: "TEAPOT", Message: "short"}},
 		"string":          {500, `{"error":"broken"}`, Error{Message: "broken"}},
 		"code in string":  {409, `{"error":"RESOURCE_BUSY: wait"}`, Error{Code: "RESOURCE_BUSY", Message: "wait"}},
+		"only a code":     {409, `{"error":"RESOURCE_BUSY"}`, Error{Code: "RESOURCE_BUSY", Message: "Conflict"}},
 		"number as code":  {400, `{"error":{"code":17,"message":"x"}}`, Error{Code: "17", Message: "x"}},
 		"object as field": {400, `{"error":{"code":"A","field":{"x":1}}}`, Error{Code: "A", Message: "Bad Request"}},
 		"not JSON":        {502, `<html>Bad gateway</html>`, Error{Message: "Bad Gateway"}},
