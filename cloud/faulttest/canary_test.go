@@ -95,8 +95,8 @@ func things(t *testing.T, p *emulator.Portal, c *cloud.Client, wire *tap) map[st
 	}
 }
 
-// TestEchoedSecrets checks that the client's errors contain no secrets, even if the portal's error text repeats the request and the
-// credentials.
+// TestEchoedSecrets checks that the client's errors and the calls that it reports contain no secrets, even if the portal's error text
+// repeats the request and the credentials.
 func TestEchoedSecrets(t *testing.T) {
 	for _, m := range methods {
 		t.Run(m.name, func(t *testing.T) {
@@ -106,7 +106,10 @@ func TestEchoedSecrets(t *testing.T) {
 				if m.group != "send" && m.group != "verify" {
 					delete(wire.seen, seed) // this user has no seed
 				}
-				s.client = newClient(t, s.portal, m.user, func(c *cloud.Config) { c.Transport = wire })
+				s.client = newClient(t, s.portal, m.user, func(c *cloud.Config) {
+					c.Transport = wire
+					c.Observe = func(call cloud.Call) { wire.keeps(t, "a call", call) }
+				})
 				if _, err := s.client.UserID(t.Context()); (err != nil) != m.entering() {
 					t.Fatal(err)
 				}
