@@ -267,13 +267,16 @@ func TestTokenIsNotSoughtForEver(t *testing.T) {
 	}
 }
 
-// TestTextOfTheLargestLength checks that a text of the maximum length is not shortened, and that a token without a lifetime counts as one
-// without an expiry.
+// TestTextOfTheLargestLength checks that a text of the maximum length is not shortened, that it loses secrets, and that a token without a
+// lifetime counts as one without an expiry.
 func TestTextOfTheLargestLength(t *testing.T) {
 	for length, want := range map[int]string{127: strings.Repeat("x", 127), 128: strings.Repeat("x", 128), 129: strings.Repeat("x", 127) + "…"} {
 		if got := clean(strings.Repeat("x", length), 128, nil); got != want {
 			t.Errorf("%d characters become %q", length, got)
 		}
+	}
+	if got := clean("the password is s3cret", 128, []string{"s3cret"}); strings.Contains(got, "s3cret") {
+		t.Errorf("a secret stays: %q", got)
 	}
 	now := time.Now()
 	for life, want := range map[time.Duration]time.Duration{
