@@ -69,19 +69,6 @@ func TestPoolKeepsOneClientPerIdentity(t *testing.T) {
 			t.Errorf("another %s got another limiter, although the account is the same", name)
 		}
 	}
-	for name, change := range map[string]func(*Config){
-		"portal":  func(c *Config) { c.BaseURL = "https://other.test" },
-		"user":    func(c *Config) { c.Email = "other@example.test" },
-		"account": func(c *Config) { c.Account = "acme" },
-		"limit":   func(c *Config) { c.RequestsPerMinute = 600 },
-	} {
-		changed := base
-		change(&changed)
-		c := proved(t, &pool, changed)
-		if c == first || c.Limiter() == first.Limiter() {
-			t.Errorf("another %s shares the client or the limiter", name)
-		}
-	}
 }
 
 func TestPoolRefusesBadInput(t *testing.T) {
