@@ -52,17 +52,6 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// TestEveryShape: networks made by a job, ids on top, job errors as text, bare lists and versions.
-func TestEveryShape(t *testing.T) {
-	shapes := emulator.Shapes{NetworkStatus: 202, CreatedID: emulator.IDFlat, JobError: emulator.JobErrorString, BareLists: true, BareVersions: true}
-	at(t, emulator.Options{Shapes: shapes}, func(_ *testing.T, d *desk) {
-		d.run("networks", "create", "--cidr", "10.1.0.0/24").exits(exitOK).shows(d.portal.Networks()[0].ID)
-		d.run(d.createArgs("demo")...).exits(exitOK).shows(d.portal.Clusters()[0].ID)
-		d.inject(emulator.Fault{Path: "/kubernetes-clusters", Job: emulator.JobFails, JobCode: "QUOTA_EXCEEDED"})
-		d.run(d.createArgs("more")...).exits(exitJobFailed).says("QUOTA_EXCEEDED")
-	})
-}
-
 func TestKubeconfig(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		d.run(d.createArgs("demo")...).exits(exitOK)
