@@ -67,30 +67,6 @@ func TestFailuresByOperation(t *testing.T) {
 	}
 }
 
-// TestRequestIDStays: while the portal refuses a scale in the same words, the condition keeps the id of the first refusal, and no further
-// event is emitted.
-func TestRequestIDStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 3, emulator.Durations{})
-		f.strike(emulator.Fault{Path: routeScale, Code: emulator.CodeInsufficientCapacity})
-		f.scale(5)
-		first := conditions.Get(f.pass().ControlPlane, infrav1.WorkersReadyCondition)
-		if first.Reason != infrav1.InsufficientCapacityReason || !strings.Contains(first.Message, "(requestId req-") {
-			t.Fatalf("%+v", first)
-		}
-		f.events()
-		for range 60 {
-			time.Sleep(time.Minute)
-			if now := conditions.Get(f.pass().ControlPlane, infrav1.WorkersReadyCondition); now.Message != first.Message {
-				t.Fatalf("%q, was %q", now.Message, first.Message)
-			}
-		}
-		if asked, events := len(f.answers("scale")), f.events(); asked < 5 || len(events) > 0 {
-			t.Errorf("%d requests, events %q", asked, events)
-		}
-	})
-}
-
 // begin starts an operation whose request meets the fault, and returns how a pass continues it.
 func (f *fixture) begin(operation string, fault emulator.Fault) (pass func() *scope) {
 	f.Helper()
