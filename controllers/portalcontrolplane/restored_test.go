@@ -173,28 +173,6 @@ func TestRestoredDeletedAtOnce(t *testing.T) {
 	})
 }
 
-// TestReplaced replaces the object with its original manifest, including annotations, while the portal creates its cluster.
-func TestReplaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, false)
-		key := e.add("fleet", "prod", nil)
-		e.sawFirst(key)
-		s := e.scope(key)
-		o := e.manager.reconcileCluster(t.Context(), s)
-		s.outcomes[infrav1.ProvisionedCondition], s.Record = o, operation.Record{}
-		s.updateStatus()
-		if err := e.store.Status().Update(t.Context(), s.ControlPlane); err != nil {
-			t.Fatal(err)
-		}
-		e.change(key, func(cp *infrav1.PortalControlPlane) {
-			cp.Annotations, cp.Finalizers, cp.Spec.ClusterName = nil, nil, ""
-		})
-		if o := e.passes(key)[key]; e.asked("POST") != 1 || o.Reason != infrav1.RestoredObjectReason {
-			t.Errorf("%d creations, %+v", e.asked("POST"), o)
-		}
-	})
-}
-
 // TestBegin checks which objects count as new, and that they have a name from then on.
 func TestBegin(t *testing.T) {
 	for title, test := range map[string]struct {
