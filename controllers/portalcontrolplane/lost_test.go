@@ -90,35 +90,6 @@ func (f *fixture) jobs(word string) (n int) {
 	return n
 }
 
-// TestFailedUpgrade makes the job fail half way. The version does not count as reached, although the API server runs it, and the
-// upgrade is sent again.
-func TestFailedUpgrade(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 3, emulator.Durations{Upgrade: 2 * time.Minute})
-		f.strike(emulator.Fault{Path: routeUpgrade, Count: 1, Job: emulator.JobFails})
-		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
-		var s *scope
-		for range 50 {
-			if s = f.pass(); s.Last.Is(operation.Upgrade) && s.Last.Result == operation.Failed {
-				break
-			}
-			time.Sleep(4 * time.Second)
-		}
-		f.nodes.version = after // half way
-		s = f.pass()
-		if conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) || s.Record.Version != before {
-			t.Fatalf("a failed upgrade counts as reached: %+v", s.Record)
-		}
-		for range 100 {
-			s = f.pass()
-			time.Sleep(4 * time.Second)
-		}
-		if !conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) || s.Record.Version != after || !f.allRun(after) {
-			t.Errorf("not upgraded: %+v", s.outcomes[infrav1.VersionUpToDateCondition])
-		}
-	})
-}
-
 // TestUpgradeNotWantedAnyMore: a lost upgrade without a visible effect ends when spec.version is set back.
 func TestUpgradeNotWantedAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
