@@ -130,11 +130,7 @@ func TestLostScale(t *testing.T) {
 					fault.Path, fault.Count = routeScale, 1
 					f.strike(fault)
 					f.scale(to)
-					var s *scope
-					for range 120 {
-						s = f.pass()
-						time.Sleep(4 * time.Second)
-					}
+					s := f.passes(8*time.Minute, 4*time.Second)
 					if s.Op() != nil || s.Last.Result != operation.Succeeded || s.Record.Size != int(to) || len(s.nodes.Workers) != int(to) {
 						t.Errorf("%+v, size %d, %d nodes", s.Last, s.Record.Size, len(s.nodes.Workers))
 					}
@@ -296,18 +292,12 @@ func TestAbandon(t *testing.T) {
 		if n := len(f.answers("scale")); n != 1 {
 			t.Errorf("asked again at once: %d requests", n)
 		}
-		for range 20 {
-			s = f.pass()
-			time.Sleep(4 * time.Second)
-		}
+		s = f.passes(80*time.Second, 4*time.Second)
 		if got := f.answers("scale"); len(got) < 2 || got[1] != "409" || s.Last.Result != operation.Abandoned {
 			t.Errorf("answers %v, %+v", got, s.Last)
 		}
 		f.portal.ClearFaults()
-		for range 100 {
-			s = f.pass()
-			time.Sleep(4 * time.Second)
-		}
+		s = f.passes(7*time.Minute, 4*time.Second)
 		if s.Op() != nil || len(s.nodes.Workers) != 5 {
 			t.Errorf("%+v, %+v, %d nodes", s.Last, s.Record, len(s.nodes.Workers))
 		}
@@ -320,10 +310,7 @@ func TestScaleAfterFailure(t *testing.T) {
 		f := newFixture(t, 3, emulator.Durations{})
 		f.strike(emulator.Fault{Path: routeScale, Count: 1, Job: emulator.JobFails})
 		f.scale(5)
-		for range 100 {
-			f.pass()
-			time.Sleep(4 * time.Second)
-		}
+		f.passes(7*time.Minute, 4*time.Second)
 		if got := strings.Join(f.events(), "\n"); !strings.Contains(got, "for the scale from 3 to 5 workers failed") ||
 			!strings.Contains(got, "Scaled from at most 5 to 5 workers") {
 			t.Error(got)
