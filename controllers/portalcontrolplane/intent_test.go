@@ -47,6 +47,7 @@ type departure struct {
 	confirmed         string
 	policy            infrav1.DeletionPolicy
 	protected, guards bool   // the object is, or the Cluster's annotation protects it
+	copied            bool   // it was moved or restored, and has not claimed the portal cluster yet
 	removed           string // the CustomResourceDefinition that is being deleted as well
 	late              bool   // it is removed after the object was deleted
 }
@@ -85,6 +86,9 @@ func (f *fixture) leave(d departure) {
 		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.OwnerAnnotation, string(d.noted))
 		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionDelete.About(strings.ReplaceAll(d.confirmed, "ID", f.id)))
 		cp.Spec.DeletionPolicy = d.policy
+		if d.copied {
+			putRecord(cp, operation.Record{UID: "earlier", ClusterID: f.id, Size: 2, Version: before, Workers: &infrav1.WorkerParameters{}})
+		}
 		if d.protected {
 			cp.Annotations[infrav1.DeletionProtectionAnnotation] = "true"
 		}
@@ -119,6 +123,18 @@ func (f *fixture) leaving() *scope {
 	}
 	if err := client.IgnoreNotFound(f.manager.patchStatus(f.Context(), s, before)); err != nil {
 		f.Fatal(err)
+	}
+	return s
+}
+
+// left makes passes until the object is gone, or a few minutes have passed. It returns nil when the object is gone.
+func (f *fixture) left() (s *scope) {
+	f.Helper()
+	for range 40 {
+		if s = f.leaving(); s == nil {
+			return nil
+		}
+		time.Sleep(5 * time.Second)
 	}
 	return s
 }
@@ -161,6 +177,8 @@ func TestDeletionIsMeant(t *testing.T) {
 		"a person, protected":                          {departure: departure{owner: "present", noted: "present", protected: true}, reason: protected},
 		"a person, protected and confirmed":            {departure: departure{owner: "present", noted: "present", protected: true, confirmed: "ID"}, reason: protected},
 		"a person, protected by the Cluster":           {departure: departure{owner: "present", noted: "present", guards: true}, reason: protected},
+		"protected by the Cluster, without an owner":   {departure: departure{guards: true}, reason: protected},
+		"core, a copy":                                 {departure: departure{owner: "present", noted: "earlier", leaves: true, copied: true}, reason: held},
 		"core, protected by the Cluster":               {departure: departure{owner: "present", noted: "present", guards: true, leaves: true}, reason: protected},
 		"protected, Retain":                            {departure: departure{owner: "present", noted: "present", protected: true, policy: infrav1.DeletionPolicyRetain}, stays: true},
 		"its kind is removed":                          {departure: departure{owner: "present", noted: "present", removed: controlPlaneCRD}, reason: held},
@@ -174,13 +192,7 @@ func TestDeletionIsMeant(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, 2, emulator.Durations{})
 				f.leave(test.departure)
-				var s *scope
-				for range 40 {
-					if s = f.leaving(); s == nil {
-						break
-					}
-					time.Sleep(5 * time.Second)
-				}
+				s := f.left()
 				wanted := test.reason == "" && !test.stays
 				if f.deletions() != 0 != wanted || (len(f.portal.Clusters()) == 0) != wanted {
 					t.Errorf("the portal was asked for %d deletions, and has %d clusters", f.deletions(), len(f.portal.Clusters()))
@@ -213,34 +225,36 @@ func (f *fixture) holds(s *scope, reason string) {
 	}
 }
 
-// TestHeldDeletionIsConfirmed: both ways out of a hold work after it has started.
+// TestHeldDeletionIsConfirmed: both ways out of a hold work after it has started, also for a copy that the garbage collector deletes before
+// it claims its portal cluster.
 func TestHeldDeletionIsConfirmed(t *testing.T) {
+	confirmed := func(cp *infrav1.PortalControlPlane, id string) {
+		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionDelete.About(id))
+	}
+	retained := func(cp *infrav1.PortalControlPlane, _ string) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain }
 	tests := map[string]struct {
+		copied    bool
+		last      *operation.Operation
 		way       func(*infrav1.PortalControlPlane, string)
 		deletions int
 	}{
-		"confirmed": {func(cp *infrav1.PortalControlPlane, id string) {
-			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionDelete.About(id))
-		}, 1},
-		"retained": {func(cp *infrav1.PortalControlPlane, _ string) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain }, 0},
+		"confirmed":                  {way: confirmed, deletions: 1},
+		"retained":                   {way: retained},
+		"a copy":                     {copied: true, way: confirmed, deletions: 1},
+		"a copy, while it is scaled": {copied: true, last: &operation.Operation{ID: "1", Type: operation.Scale, Target: "3", JobID: "job-0"}, way: confirmed, deletions: 1},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 2, emulator.Durations{})
-				f.leave(departure{owner: "earlier", noted: "earlier"})
+				f := newFixture(t, 2, emulator.Durations{Delete: time.Minute})
+				f.change(func(cp *infrav1.PortalControlPlane) { put(cp, test.last) })
+				f.leave(departure{owner: "earlier", noted: "earlier", copied: test.copied})
 				if f.leaving() == nil || f.deletions() != 0 {
 					t.Fatal("the deletion is not held")
 				}
 				f.change(func(cp *infrav1.PortalControlPlane) { test.way(cp, f.id) })
-				for range 40 {
-					if f.leaving() == nil {
-						break
-					}
-					time.Sleep(5 * time.Second)
-				}
-				if f.leaving() != nil || f.deletions() != test.deletions {
-					t.Errorf("the object remains: %v; the portal was asked for %d deletions", f.leaving() != nil, f.deletions())
+				if s := f.left(); s != nil || f.deletions() != test.deletions {
+					t.Errorf("the object remains: %v; the portal was asked for %d deletions", s != nil, f.deletions())
 				}
 			})
 		})
@@ -272,12 +286,9 @@ func TestHeldCreation(t *testing.T) {
 			put(cp, op)
 		})
 		f.leave(departure{owner: "earlier", noted: "earlier"})
-		var s *scope
-		for range 40 {
-			if s = f.leaving(); s == nil {
-				t.Fatal("the object went while the portal created the cluster")
-			}
-			time.Sleep(5 * time.Second)
+		s := f.left()
+		if s == nil {
+			t.Fatal("the object went while the portal created the cluster")
 		}
 		if id := s.ControlPlane.Spec.ClusterID; id == "" || id == f.id {
 			t.Fatalf("the creation was not followed to its end: id %q", id)

@@ -5,7 +5,6 @@ package portalcontrolplane
 import (
 	"testing"
 	"testing/synctest"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -14,58 +13,6 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
-
-// TestConfirmedDeletionOfWhatNobodyOwns: a restored object that the garbage collector deletes before it claims its portal cluster.
-func TestConfirmedDeletionOfWhatNobodyOwns(t *testing.T) {
-	for title, op := range map[string]*operation.Operation{"idle": nil, "scaling": {ID: "1", Type: operation.Scale, Target: "3", JobID: "job-0"}} {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 2, emulator.Durations{Delete: time.Minute})
-				f.change(func(cp *infrav1.PortalControlPlane) {
-					putRecord(cp, operation.Record{UID: "earlier", ClusterID: f.id, Size: 2, Version: before, Workers: &infrav1.WorkerParameters{}})
-					put(cp, op)
-				})
-				f.leave(departure{owner: "earlier", noted: "earlier"})
-				if f.leaving() == nil || f.deletions() != 0 {
-					t.Fatal("the deletion is not held")
-				}
-				f.change(func(cp *infrav1.PortalControlPlane) {
-					metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionDelete.About(f.id))
-				})
-				var s *scope
-				for range 40 {
-					if s = f.leaving(); s == nil {
-						break
-					}
-					time.Sleep(5 * time.Second)
-				}
-				if s != nil || f.deletions() != 1 {
-					t.Errorf("the object remains: %v %+v; the portal was asked for %d deletions", s != nil, s, f.deletions())
-				}
-			})
-		})
-	}
-}
-
-// TestDeletionOfACopy: a moved or restored object that is deleted before it claims its portal cluster neither deletes nor forgets it.
-func TestDeletionOfACopy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 2, emulator.Durations{})
-		f.change(func(cp *infrav1.PortalControlPlane) {
-			putRecord(cp, operation.Record{UID: "earlier", ClusterID: f.id, Size: 2, Version: before, Workers: &infrav1.WorkerParameters{}})
-		})
-		f.leave(departure{owner: "present", noted: "earlier", leaves: true})
-		var s *scope
-		for range 3 {
-			if s = f.leaving(); s == nil {
-				t.Fatal("the object went, and nobody knows of the portal cluster")
-			}
-		}
-		if f.holds(s, infrav1.DeletionNotConfirmedReason); f.deletions() != 0 {
-			t.Errorf("%d deletions", f.deletions())
-		}
-	})
-}
 
 // TestCopyAdoptsAnother: a copy to which a user gives the id of another portal cluster does not compete with the original,
 // although both have the same creation in their annotation.
@@ -80,18 +27,6 @@ func TestCopyAdoptsAnother(t *testing.T) {
 		})
 		if last := e.passes(second, original); !last[original].IsDone() || !last[second].IsDone() || !e.scope(second).Owns() {
 			t.Errorf("%+v", last)
-		}
-	})
-}
-
-// TestProtectedWithoutReference: the Cluster's annotation protects an object that core has not given an owner reference yet.
-func TestProtectedWithoutReference(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 2, emulator.Durations{})
-		f.leave(departure{guards: true})
-		s := f.leaving()
-		if f.holds(s, infrav1.DeletionProtectedReason); f.deletions() != 0 {
-			t.Errorf("%d deletions", f.deletions())
 		}
 	})
 }
@@ -120,13 +55,7 @@ func TestDeletionAfterALostCreation(t *testing.T) {
 		f.change(func(cp *infrav1.PortalControlPlane) {
 			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionDelete.About(f.id))
 		})
-		for range 10 {
-			if s = f.leaving(); s == nil {
-				break
-			}
-			time.Sleep(5 * time.Second)
-		}
-		if s != nil || f.deletions() != 1 {
+		if s = f.left(); s != nil || f.deletions() != 1 {
 			t.Errorf("the object remains: %v; the portal was asked for %d deletions", s != nil, f.deletions())
 		}
 	})
