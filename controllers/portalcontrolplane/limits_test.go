@@ -81,10 +81,7 @@ func TestAsksForNoMoreThanItManages(t *testing.T) {
 			t.Fatalf("the portal was asked: %s", asked)
 		}
 		f.scale(3)
-		for range 6 {
-			f.pass()
-			time.Sleep(time.Minute)
-		}
+		f.passes(6*time.Minute, time.Minute)
 		if size := f.portal.Clusters()[0].Size; size != 3 {
 			t.Errorf("%d workers", size)
 		}

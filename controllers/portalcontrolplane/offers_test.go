@@ -33,10 +33,7 @@ func TestDisabledVersion(t *testing.T) {
 					emulator.Version{SemanticVersion: after, State: "Disabled", Refused: true},
 					emulator.Version{SemanticVersion: after, Refused: test.bothRefused})
 				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
-				var s *scope
-				for start := time.Now(); time.Since(start) < 30*time.Minute; time.Sleep(5 * time.Second) {
-					s = f.pass()
-				}
+				s := f.passes(30*time.Minute, 5*time.Second)
 				if answers := f.answers("upgrade"); !test.requests(len(answers)) {
 					t.Errorf("%d requests: %v", len(answers), answers)
 				}

@@ -44,10 +44,7 @@ func TestUpgradeIsSentOnce(t *testing.T) {
 				f.connected = true
 				f.workloads.version = (&staleVersion{f: f}).answer
 				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
-				var s *scope
-				for start := time.Now(); time.Since(start) < 5*time.Minute; time.Sleep(every) {
-					s = f.pass()
-				}
+				s := f.passes(5*time.Minute, every)
 				if !conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) || s.Record.Version != after || !f.allRun(after) {
 					t.Errorf("not upgraded: %+v", s.outcomes[infrav1.VersionUpToDateCondition])
 				}
