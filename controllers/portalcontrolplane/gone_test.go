@@ -181,7 +181,8 @@ func TestAdoptsAnother(t *testing.T) {
 	now := newAPIServer(t, workload.Unreachable).kubeconfig("token: " + kubeconfigs.Canary)
 	withFixture(t, &now, func(f *fixture) {
 		f.connect()
-		f.furnishAnother()
+		f.createAnother()
+		time.Sleep(time.Minute)
 		other := f.portal.Clusters()[1].ID
 		f.vanish()
 		f.connect()
@@ -206,15 +207,16 @@ func TestAdoptsAnother(t *testing.T) {
 	})
 }
 
-// furnishAnother creates a second portal cluster.
-func (f *fixture) furnishAnother() {
+// createAnother has the portal begin a second portal cluster. It returns the job.
+func (f *fixture) createAnother() string {
 	f.Helper()
 	first := f.portal.Clusters()[0]
-	if _, err := f.cloud.CreateCluster(f.Context(), cloud.CreateClusterRequest{
+	job, err := f.cloud.CreateCluster(f.Context(), cloud.CreateClusterRequest{
 		Name: "another", Description: "d", ZoneID: "z", ServiceOfferingID: "s", Size: 1, ControlNodes: 1, SSHKeyPair: "k",
 		KubernetesVersionID: first.VersionID, VPCID: first.VPCID,
-	}); err != nil {
+	})
+	if err != nil {
 		f.Fatal(err)
 	}
-	time.Sleep(time.Minute)
+	return job.ID
 }

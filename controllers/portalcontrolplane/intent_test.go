@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
@@ -265,24 +264,9 @@ func TestHeldDeletionIsConfirmed(t *testing.T) {
 func TestHeldCreation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 2, emulator.Durations{Create: time.Minute})
-		versions, err := f.cloud.KubernetesVersions(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		vpcs, err := f.cloud.VPCs(t.Context(), "default")
-		if err != nil {
-			t.Fatal(err)
-		}
-		job, err := f.cloud.CreateCluster(t.Context(), cloud.CreateClusterRequest{
-			Name: "second", Description: "d", ZoneID: "z", ServiceOfferingID: "s", Size: 1, ControlNodes: 1, SSHKeyPair: "k",
-			KubernetesVersionID: versions[0].ID, VPCID: vpcs[0].ID,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		f.change(func(cp *infrav1.PortalControlPlane) {
-			op := operation.New(operation.Create, "second")
-			op.JobID, cp.Spec.ClusterID = job.ID, ""
+			op := operation.New(operation.Create, "another")
+			op.JobID, cp.Spec.ClusterID = f.createAnother(), ""
 			put(cp, op)
 		})
 		f.leave(departure{owner: "earlier", noted: "earlier"})
