@@ -47,13 +47,7 @@ func TestPortalCannotNameAnyServer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t, 1, emulator.Durations{})
 			f.manager.Access.Hosts = &cloud.Hosts{}
-			portal, err := cloud.New(cloud.Config{
-				BaseURL: "https://portal.example", Email: "a@portal.example", Password: "p",
-				Transport: handsOut(kubeconfigs.For("server: '"+server+"'", "token: "+kubeconfigs.Canary)),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			portal := newCloud(t, "https://portal.example", handsOut(kubeconfigs.For("server: '"+server+"'", "token: "+kubeconfigs.Canary)))
 			s := newScopeFor(before)
 			s.ControlPlane = f.controlPlane()
 			s.Tools = f.manager.tools(s)

@@ -54,23 +54,25 @@ func newEstate(t *testing.T, lists bool) *estate {
 	}
 	t.Cleanup(portal.Close)
 	e := &estate{T: t, portal: portal, recorder: events.NewFakeRecorder(100)}
-	e.cloud, err = cloud.New(cloud.Config{BaseURL: "https://portal.example", Email: "a@portal.example", Password: "secret", Transport: portal.Transport()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.cloud = newCloud(t, "https://portal.example", portal.Transport())
 	e.identity = identity.Identity{Portal: e.cloud, Version: "1"}
 	cp := &infrav1.PortalControlPlane{}
 	e.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithIndex(cp, ownership.PortalClusterIndex, ownership.IndexPortalCluster).
 		WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp, &infrav1.PortalClusterIdentity{}).
 		WithObjects(&infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: "team"}}).Build()
-	secrets := secretcache.New(nil, e.store)
-	e.manager = &Reconciler{
-		Client: e.store, Live: e.store, Recorder: e.recorder, Access: &access.Kubeconfigs{Client: e.store, Secrets: secrets},
-		Identities: &identity.Resolver{Client: e.store, Live: e.store, Pool: &cloud.Pool{}, Secrets: secrets},
-	}
-	e.manager.Ownership = &ownership.Owners{Client: e.store, Live: e.store, Identities: e.manager.Identities}
-	e.manager.Lifecycle = &lifecycle.Clusters{Ownership: e.manager.Ownership, Answers: outcome.NewAnswers()}
+	e.manager = newManager(e.store, e.recorder)
 	return e
+}
+
+// newManager returns a manager of the objects in the store, with an empty memory.
+func newManager(store client.Client, recorder events.EventRecorder) *Reconciler {
+	secrets := secretcache.New(store, store)
+	owners := &ownership.Owners{Client: store, Live: store, Identities: &identity.Resolver{Client: store, Live: store, Pool: &cloud.Pool{}, Secrets: secrets}}
+	return &Reconciler{
+		Client: store, Live: store, Recorder: recorder, Identities: owners.Identities, Ownership: owners,
+		Access:    &access.Kubeconfigs{Client: store, Secrets: secrets},
+		Lifecycle: &lifecycle.Clusters{Ownership: owners, Answers: outcome.NewAnswers()},
+	}
 }
 
 // add creates a PortalControlPlane as a user applies it, with a UID of its own.

@@ -4,6 +4,7 @@ package portalcontrolplane
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -27,12 +28,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
-	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
-	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 )
 
@@ -161,13 +160,20 @@ func newFixture(t *testing.T, size int, durations emulator.Durations, versions .
 	}
 	f.portal = portal
 	t.Cleanup(portal.Close)
-	f.cloud, err = cloud.New(cloud.Config{BaseURL: "https://portal.example", Email: "a@portal.example", Password: "secret", Transport: portal.Transport()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f.cloud = newCloud(t, "https://portal.example", portal.Transport())
 	f.furnish(size)
 	f.restart()
 	return f
+}
+
+// newCloud returns a client of the user that all portals here know.
+func newCloud(t *testing.T, baseURL string, transport http.RoundTripper) *cloud.Client {
+	t.Helper()
+	c, err := cloud.New(cloud.Config{BaseURL: baseURL, Email: "a@portal.example", Password: "secret", Transport: transport})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func nodeOfPod(pod client.Object) []string { return []string{pod.(*corev1.Pod).Spec.NodeName} }
@@ -225,14 +231,9 @@ func (f *fixture) patch(ctx context.Context, c client.WithWatch, obj client.Obje
 
 // restart starts a manager with an empty memory.
 func (f *fixture) restart() {
-	secrets := secretcache.New(f.store, f.store)
 	f.workloads = &connections{connection: connection{client: f.nodes.Client}}
-	f.manager = &Reconciler{
-		Identities: &identity.Resolver{Client: f.store, Live: f.store},
-		Client:     f.store, Live: f.store, Recorder: f.recorder, Access: &access.Kubeconfigs{Client: f.store, Secrets: secrets, Workloads: f.workloads},
-	}
-	f.manager.Ownership = &ownership.Owners{Client: f.store, Live: f.store, Identities: f.manager.Identities}
-	f.manager.Lifecycle = &lifecycle.Clusters{Ownership: f.manager.Ownership, Answers: outcome.NewAnswers()}
+	f.manager = newManager(f.store, f.recorder)
+	f.manager.Access.Workloads = f.workloads
 }
 
 func (f *fixture) controlPlane() *infrav1.PortalControlPlane {

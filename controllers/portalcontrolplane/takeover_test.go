@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
@@ -72,12 +71,7 @@ func TestAnotherPortal(t *testing.T) {
 					}
 				}
 				here := e.identity.Portal
-				there, err := cloud.New(cloud.Config{
-					BaseURL: "https://elsewhere.example", Email: "a@portal.example", Password: "secret", Transport: e.portal.Transport(),
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				there := newCloud(t, "https://elsewhere.example", e.portal.Transport())
 				key := e.add("tenant", "prod", nil)
 				e.sawFirst(key)
 				e.manager.reconcileCluster(t.Context(), e.scope(key))

@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
@@ -128,21 +127,30 @@ func TestNothingAsksForWorkers(t *testing.T) {
 	})
 }
 
-// insistent is a portal that refuses a cluster without workers with this answer.
-type insistent struct {
+// scales records what the portal is asked to scale to. With an answer, the portal refuses a cluster without workers.
+type scales struct {
 	http.RoundTripper
 	answer string
 	asked  []string
 }
 
-func (p *insistent) RoundTrip(r *http.Request) (*http.Response, error) {
+// recordScales puts the recorder before the portal.
+func (f *fixture) recordScales(answer string) *scales {
+	f.Helper()
+	s := &scales{RoundTripper: f.portal.Transport(), answer: answer}
+	f.cloud = newCloud(f.T, "https://portal.example", s)
+	return s
+}
+
+// RoundTrip implements http.RoundTripper.
+func (p *scales) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasSuffix(r.URL.Path, "/scale") {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return nil, err
 		}
 		p.asked = append(p.asked, string(body))
-		if string(body) == `{"size":0}` {
+		if string(body) == `{"size":0}` && p.answer != "" {
 			return &http.Response{StatusCode: http.StatusUnprocessableEntity, Header: http.Header{"Content-Type": {"application/json"}},
 				Body: io.NopCloser(strings.NewReader(p.answer)), Request: r}, nil
 		}
@@ -163,11 +171,7 @@ func TestPortalInsistsOnAWorker(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, 3, emulator.Durations{})
 				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = "Newest" })
-				portal := &insistent{RoundTripper: f.portal.Transport(), answer: answer}
-				var err error
-				if f.cloud, err = cloud.New(cloud.Config{BaseURL: "https://portal.example", Email: "a@portal.example", Password: "secret", Transport: portal}); err != nil {
-					t.Fatal(err)
-				}
+				portal := f.recordScales(answer)
 				wait := func(what string, want ...string) {
 					t.Helper()
 					f.passes(time.Hour, 5*time.Second)

@@ -3,8 +3,6 @@
 package portalcontrolplane
 
 import (
-	"bytes"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,28 +10,8 @@ import (
 	"time"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
-
-// scaleBodies records what the portal is asked to scale to.
-type scaleBodies struct {
-	http.RoundTripper
-	seen []string
-}
-
-// RoundTrip implements http.RoundTripper.
-func (b *scaleBodies) RoundTrip(r *http.Request) (*http.Response, error) {
-	if strings.HasSuffix(r.URL.Path, "/scale") {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		b.seen = append(b.seen, strings.TrimSpace(string(body)))
-		r.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	return b.RoundTripper.RoundTrip(r)
-}
 
 // TestScaleThatWasUnavailable: the portal answers a scale with a 503, and may have done it all the same. Until the workers have been
 // counted, the portal is asked for the wanted number and for no other one.
@@ -56,28 +34,24 @@ func TestScaleThatWasUnavailable(t *testing.T) {
 				f := newFixture(t, 5, emulator.Durations{Scale: 6 * time.Minute})
 				f.nodes.apart = time.Minute
 				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = "Newest" })
-				portal := &scaleBodies{RoundTripper: f.portal.Transport()}
-				var err error
-				if f.cloud, err = cloud.New(cloud.Config{BaseURL: "https://portal.example", Email: "a@portal.example", Password: "secret", Transport: portal}); err != nil {
-					t.Fatal(err)
-				}
+				portal := f.recordScales("")
 				f.strike(emulator.Fault{Path: routeScale, Status: http.StatusServiceUnavailable, After: test.done, Count: 1})
 				f.pass()
 				f.scale(test.to)
 				for start := time.Now(); time.Since(start) < 30*time.Minute; time.Sleep(9 * time.Second) {
 					f.pass()
-					if len(portal.seen) == 1 {
+					if len(portal.asked) == 1 {
 						f.scale(test.now)
 					}
 				}
 				var asked []string
-				for _, size := range portal.seen {
+				for _, size := range portal.asked {
 					if len(asked) == 0 || asked[len(asked)-1] != size {
 						asked = append(asked, size)
 					}
 				}
 				if got := strings.Join(asked, " "); got != test.want {
-					t.Errorf("asked for %s, want %s", strings.Join(portal.seen, " "), test.want)
+					t.Errorf("asked for %s, want %s", strings.Join(portal.asked, " "), test.want)
 				}
 				if s := f.pass(); s.Record.Size != int(test.now) || s.Record.SizeUncertain || len(s.nodes.Workers) != int(test.now) {
 					t.Errorf("%d nodes, %+v", len(s.nodes.Workers), s.Record)
