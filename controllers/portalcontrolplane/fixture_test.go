@@ -318,14 +318,7 @@ func (f *fixture) change(change func(*infrav1.PortalControlPlane)) {
 
 func (f *fixture) scale(replicas int32) {
 	f.Helper()
-	md := &clusterv1.MachineDeployment{}
-	if err := f.store.Get(f.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: deployment}, md); err != nil {
-		f.Fatal(err)
-	}
-	md.Spec.Replicas = ptr.To(replicas)
-	if err := f.store.Update(f.Context(), md); err != nil {
-		f.Fatal(err)
-	}
+	f.editDeployment(func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = ptr.To(replicas) })
 }
 
 // answers are the portal's answers to requests whose path ends in the word. 0 means none.

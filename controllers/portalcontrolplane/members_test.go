@@ -33,14 +33,9 @@ func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 				f.change(func(cp *infrav1.PortalControlPlane) {
 					putRecord(cp, operation.Record{Size: 4, Version: before, Workers: &infrav1.WorkerParameters{}})
 				})
-				md := &clusterv1.MachineDeployment{}
-				if err := f.store.Get(t.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: deployment}, md); err != nil {
-					t.Fatal(err)
-				}
-				md.Spec.Replicas, md.OwnerReferences, md.Finalizers = ptr.To[int32](1), owner(test.owner), []string{"a/b"}
-				if err := f.store.Update(t.Context(), md); err != nil {
-					t.Fatal(err)
-				}
+				md := f.editDeployment(func(md *clusterv1.MachineDeployment) {
+					md.Spec.Replicas, md.OwnerReferences, md.Finalizers = ptr.To[int32](1), owner(test.owner), []string{"a/b"}
+				})
 				second := md.DeepCopy()
 				second.Name, second.ResourceVersion, second.Spec.Replicas = "second", "", ptr.To[int32](3)
 				if err := f.store.Create(t.Context(), second); err != nil {

@@ -25,18 +25,11 @@ func TestProtectedInDeletedNamespace(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, 2, emulator.Durations{})
 				meta := metav1.ObjectMeta{Name: prod.Namespace, Finalizers: []string{"a/b"}}
-				namespace, md := &corev1.Namespace{ObjectMeta: meta}, &clusterv1.MachineDeployment{}
+				namespace := &corev1.Namespace{ObjectMeta: meta}
 				if err := f.store.Create(t.Context(), namespace); err != nil {
 					t.Fatal(err)
 				}
-				if err := f.store.Get(t.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: deployment}, md); err != nil {
-					t.Fatal(err)
-				}
-				md.Finalizers = meta.Finalizers
-				if err := f.store.Update(t.Context(), md); err != nil {
-					t.Fatal(err)
-				}
-				deleted := []client.Object{md}
+				deleted := []client.Object{f.editDeployment(func(md *clusterv1.MachineDeployment) { md.Finalizers = meta.Finalizers })}
 				if leaves {
 					deleted = append(deleted, namespace)
 				}

@@ -47,8 +47,8 @@ func (f *fixture) cordoned() (names []string, workers int) {
 	return names, len(all)
 }
 
-// editDeployment changes the MachineDeployment as core and users do.
-func (f *fixture) editDeployment(edit func(*clusterv1.MachineDeployment)) {
+// editDeployment changes the MachineDeployment as core and users do, and returns it.
+func (f *fixture) editDeployment(edit func(*clusterv1.MachineDeployment)) *clusterv1.MachineDeployment {
 	f.Helper()
 	md := &clusterv1.MachineDeployment{}
 	if err := f.store.Get(f.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: deployment}, md); err != nil {
@@ -58,6 +58,7 @@ func (f *fixture) editDeployment(edit func(*clusterv1.MachineDeployment)) {
 	if err := f.store.Update(f.Context(), md); err != nil {
 		f.Fatal(err)
 	}
+	return md
 }
 
 // TestLastDeploymentGoes deletes the only MachineDeployment while the portal does not accept the scale at once. When the nodes are
