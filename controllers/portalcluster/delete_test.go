@@ -40,11 +40,7 @@ func TestDelete(t *testing.T) {
 		t.Fatal("the Secret is let go while the control plane needs it")
 	}
 	b.events()
-	c := b.get()
-	c.Spec.Network = nil // refused by the API server today; objects may be older than the rule
-	if err := b.store.Update(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	c := b.change(func(c *infrav1.PortalCluster) { c.Spec.Network = nil }) // refused by the API server today; objects may be older than the rule
 	if err := b.store.Delete(t.Context(), cp); err != nil {
 		t.Fatal(err)
 	}
@@ -116,13 +112,11 @@ func TestDeleteReportsUnknownNetwork(t *testing.T) {
 			}
 			b.reconcile(test.passes)
 			b.events()
-			c := b.get()
-			if test.change != nil {
-				test.change(c)
-				if err := b.store.Update(t.Context(), c); err != nil {
-					t.Fatal(err)
+			c := b.change(func(c *infrav1.PortalCluster) {
+				if test.change != nil {
+					test.change(c)
 				}
-			}
+			})
 			if err := b.store.Delete(t.Context(), c); err != nil {
 				t.Fatal(err)
 			}
@@ -143,11 +137,7 @@ func TestReplacedObjectKeepsItsNetwork(t *testing.T) {
 	b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})
 	b.reconcile(5)
 	id := b.get().Status.NetworkID
-	c := b.get()
-	c.Annotations, c.Finalizers = nil, nil
-	if err := b.store.Update(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	c := b.change(func(c *infrav1.PortalCluster) { c.Annotations, c.Finalizers = nil, nil })
 	b.reconcile(5)
 	if n := b.calls("POST", "/networks"); n != 1 {
 		t.Errorf("%d requests for one network", n)

@@ -59,9 +59,5 @@ func (b *bench) set(name, value string) {
 // rename names another VPC, in a spec of another generation.
 func (b *bench) rename(vpc string) {
 	b.Helper()
-	c := b.get()
-	c.Spec.VPC.Name, c.Generation = vpc, 2
-	if err := b.store.Update(b.Context(), c); err != nil {
-		b.Fatal(err)
-	}
+	b.change(func(c *infrav1.PortalCluster) { c.Spec.VPC.Name, c.Generation = vpc, 2 })
 }

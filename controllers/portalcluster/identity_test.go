@@ -41,11 +41,7 @@ func TestRevokedPassword(t *testing.T) {
 	if n := b.calls("POST", "/login") - logins; n != 0 {
 		t.Errorf("%d more logins with a password that was just refused", n)
 	}
-	secret := b.secret()
-	secret.Data[infrav1.IdentityPassword] = []byte(changed)
-	if err := b.store.Update(t.Context(), secret); err != nil {
-		t.Fatal(err)
-	}
+	b.set(infrav1.IdentityPassword, changed)
 	b.reconcile(3)
 	b.says(infrav1.IdentityReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
 	b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")

@@ -33,12 +33,10 @@ func (b *bench) withControlPlane() *infrav1.PortalControlPlane {
 // correct changes the spec, as the API server stores it.
 func (b *bench) correct(change func(*infrav1.PortalClusterSpec)) {
 	b.Helper()
-	c := b.get()
-	change(&c.Spec)
-	c.Generation++
-	if err := b.store.Update(b.Context(), c); err != nil {
-		b.Fatal(err)
-	}
+	b.change(func(c *infrav1.PortalCluster) {
+		change(&c.Spec)
+		c.Generation++
+	})
 }
 
 // TestZoneOfThePortalCluster checks that status has the zone while the portal cluster exists or may exist. The zone stays the one that the

@@ -114,6 +114,17 @@ func (b *bench) get() *infrav1.PortalCluster {
 	return c
 }
 
+// change changes the object as a user does, and returns it.
+func (b *bench) change(change func(*infrav1.PortalCluster)) *infrav1.PortalCluster {
+	b.Helper()
+	c := b.get()
+	change(c)
+	if err := b.store.Update(b.Context(), c); err != nil {
+		b.Fatal(err)
+	}
+	return c
+}
+
 func (b *bench) secret() *corev1.Secret {
 	b.Helper()
 	s := &corev1.Secret{}
@@ -218,22 +229,14 @@ func TestBadInput(t *testing.T) {
 func TestCorrectedSecretCountsAtOnce(t *testing.T) {
 	b := newBench(t, nil, func(s *corev1.Secret) { s.Data[infrav1.IdentityPassword] = []byte("another") })
 	b.reconcile(3)
-	s := b.secret()
-	s.Data[infrav1.IdentityPassword] = []byte(password)
-	if err := b.store.Update(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	b.set(infrav1.IdentityPassword, password)
 	b.reconcile(2)
 	b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
 }
 
 func TestVPCNotFound(t *testing.T) {
 	b := newBench(t, nil)
-	c := b.get()
-	c.Spec.VPC.Name = "nowhere"
-	if err := b.store.Update(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	b.rename("nowhere")
 	b.reconcile(10)
 	b.says(infrav1.NetworkReadyCondition, metav1.ConditionFalse, infrav1.RefusedReason, `"nowhere"`)
 	if n := b.calls("GET", "/vpcs"); n > 2 { // holding the Secret makes another version of it, which is another attempt
@@ -252,11 +255,7 @@ func TestLostNetwork(t *testing.T) {
 	if n := b.calls("POST", "/networks"); n != 1 {
 		t.Fatalf("%d requests for one network", n)
 	}
-	c := b.get()
-	c.Spec.Network = &infrav1.PortalNetwork{ID: b.portal.Networks()[0].ID}
-	if err := b.store.Update(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	b.change(func(c *infrav1.PortalCluster) { c.Spec.Network = &infrav1.PortalNetwork{ID: b.portal.Networks()[0].ID} })
 	b.reconcile(3)
 	b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
 	if state, err := operation.Load(b.get()); err != nil || state.Op() != nil {
@@ -268,12 +267,10 @@ func TestLostNetwork(t *testing.T) {
 // while it is being deleted, and the portal is not asked.
 func TestExternallyManaged(t *testing.T) {
 	b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})
-	c := b.get()
-	c.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "terraform"}
-	c.Finalizers = []string{"terraform.example/portal"}
-	if err := b.store.Update(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	c := b.change(func(c *infrav1.PortalCluster) {
+		c.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "terraform"}
+		c.Finalizers = []string{"terraform.example/portal"}
+	})
 	for range 2 {
 		before := b.get()
 		b.reconcile(3)

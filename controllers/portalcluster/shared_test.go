@@ -36,11 +36,9 @@ func (b *bench) share(change func(*infrav1.PortalClusterIdentity, *corev1.Secret
 	if err := b.store.Create(b.Context(), shared); err != nil {
 		b.Fatal(err)
 	}
-	c := b.get()
-	c.Spec.IdentityRef = infrav1.PortalIdentityReference{Kind: infrav1.PortalIdentityShared, Name: shared.Name}
-	if err := b.store.Update(b.Context(), c); err != nil {
-		b.Fatal(err)
-	}
+	b.change(func(c *infrav1.PortalCluster) {
+		c.Spec.IdentityRef = infrav1.PortalIdentityReference{Kind: infrav1.PortalIdentityShared, Name: shared.Name}
+	})
 	return shared
 }
 

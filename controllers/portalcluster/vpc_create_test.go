@@ -73,16 +73,14 @@ func (b *bench) restart() {
 // ago makes the operation in flight as old, for a manager that remembers nothing.
 func (b *bench) ago(age time.Duration) {
 	b.Helper()
-	c := b.get()
-	state, err := operation.Load(c)
-	if err != nil {
-		b.Fatal(err)
-	}
-	state.Last.Time = metav1.NewTime(time.Now().Add(-age))
-	state.Put(c)
-	if err := b.store.Update(b.Context(), c); err != nil {
-		b.Fatal(err)
-	}
+	b.change(func(c *infrav1.PortalCluster) {
+		state, err := operation.Load(c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		state.Last.Time = metav1.NewTime(time.Now().Add(-age))
+		state.Put(c)
+	})
 	b.restart()
 }
 
