@@ -225,15 +225,6 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestCorrectedSecretCountsAtOnce: a correction does not wait for a backoff.
-func TestCorrectedSecretCountsAtOnce(t *testing.T) {
-	b := newBench(t, nil, func(s *corev1.Secret) { s.Data[infrav1.IdentityPassword] = []byte("another") })
-	b.reconcile(3)
-	b.set(infrav1.IdentityPassword, password)
-	b.reconcile(2)
-	b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
-}
-
 func TestVPCNotFound(t *testing.T) {
 	b := newBench(t, nil)
 	b.rename("nowhere")
