@@ -224,19 +224,3 @@ func TestDriftRightAfterAScale(t *testing.T) {
 		}
 	})
 }
-
-// TestDriftOfTwoClusters checks that clusters do not disturb each other.
-func TestDriftOfTwoClusters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		one, other := newDrifting(t, "1", "2"), newDrifting(t, "1", "2", "3")
-		other.ControlPlane.Name = "other"
-		for range int(driftTimeout/time.Second) + 1 {
-			one.pass()
-			other.pass()
-			time.Sleep(time.Second)
-		}
-		if one.counts != 1 || other.counts != 0 {
-			t.Errorf("counted %d and %d times", one.counts, other.counts)
-		}
-	})
-}
