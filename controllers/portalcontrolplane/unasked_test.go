@@ -224,29 +224,22 @@ func (f *fixture) refuseEvictions(refusal error, pods ...string) (node string) {
 }
 
 // TestEvictionThatFails drains two nodes. A Pod on the second one cannot be evicted, for a reason that will never go away. The first
-// one is removed all the same, and the condition names the Pod.
+// one is removed all the same, and the condition names the Pod. Package drain has the other reasons.
 func TestEvictionThatFails(t *testing.T) {
-	for title, refusal := range map[string]error{
-		"two budgets match the Pod":   apierrors.NewInternalError(errors.New("this pod has more than one PodDisruptionBudget")),
-		"a webhook denies evictions":  apierrors.NewForbidden(corev1.Resource("pods"), "db-0", errors.New("denied the request")),
-		"a budget holds the Pod back": apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10),
-	} {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 3, emulator.Durations{})
-				held := f.refuseEvictions(refusal, "", "db-0") // of one age, the last name goes first
-				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = "Newest" })
-				f.pass()
-				f.scale(1)
-				s := f.passes(time.Hour, 5*time.Second)
-				o := s.outcomes[infrav1.WorkersReadyCondition]
-				if o.Reason != infrav1.DrainingReason || !strings.Contains(o.Message, held) || !strings.Contains(o.Message, "default/db-0") {
-					t.Errorf("%s: %s", o.Reason, o.Message)
-				}
-				if names, workers := f.cordoned(); workers != 2 || !slices.Equal(names, []string{held}) {
-					t.Errorf("%d workers, cordoned: %v: one failed eviction keeps the other node from its removal", workers, names)
-				}
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 3, emulator.Durations{})
+		refusal := apierrors.NewInternalError(errors.New("this pod has more than one PodDisruptionBudget"))
+		held := f.refuseEvictions(refusal, "", "db-0") // of one age, the last name goes first
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = "Newest" })
+		f.pass()
+		f.scale(1)
+		s := f.passes(time.Hour, 5*time.Second)
+		o := s.outcomes[infrav1.WorkersReadyCondition]
+		if o.Reason != infrav1.DrainingReason || !strings.Contains(o.Message, held) || !strings.Contains(o.Message, "default/db-0") {
+			t.Errorf("%s: %s", o.Reason, o.Message)
+		}
+		if names, workers := f.cordoned(); workers != 2 || !slices.Equal(names, []string{held}) {
+			t.Errorf("%d workers, cordoned: %v: one failed eviction keeps the other node from its removal", workers, names)
+		}
+	})
 }
