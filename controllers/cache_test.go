@@ -9,13 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
 // applied is the metadata of an object that kubectl applied.
@@ -63,10 +63,7 @@ func TestTrim(t *testing.T) {
 // TestWritesSpareWhatIsTrimmed checks that a write from a trimmed object removes nothing that the object lacks, also if it removes the last
 // annotation that the provider knows of.
 func TestWritesSpareWhatIsTrimmed(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := infrav1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := schemes.Of(t, infrav1.AddToScheme)
 	obj := &infrav1.PortalCluster{ObjectMeta: applied(map[string]string{"ours": "1"})}
 	obj.ManagedFields = nil // the store makes its own
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(obj).Build()

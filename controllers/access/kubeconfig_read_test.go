@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
@@ -19,6 +18,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
 var prod = client.ObjectKey{Namespace: "fleet", Name: "prod"}
@@ -28,12 +28,7 @@ var prod = client.ObjectKey{Namespace: "fleet", Name: "prod"}
 func TestKubeconfigIsReadOnce(t *testing.T) {
 	name := prod.Name + "-kubeconfig"
 	meta := metav1.ObjectMeta{Namespace: prod.Namespace, Name: name, UID: types.UID("uid"), Labels: map[string]string{clusterv1.ClusterNameLabel: prod.Name}}
-	reads, scheme := 0, runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	reads, scheme := 0, schemes.Of(t, corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme)
 	store := fake.NewClientBuilder().WithScheme(scheme).
 		WithObjects(&corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{secret.KubeconfigDataName: []byte("old")}}).
 		WithInterceptorFuncs(interceptor.Funcs{

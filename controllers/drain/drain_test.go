@@ -23,6 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
 // apiServer is a workload cluster with a DaemonSet. It answers evictions, and records them.
@@ -50,13 +52,7 @@ func newAPIServer(t *testing.T, pods ...corev1.Pod) *apiServer {
 
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	all := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme, clusterv1.AddToScheme} {
-		if err := add(all); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return all
+	return schemes.Of(t, corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme, clusterv1.AddToScheme)
 }
 
 func (s *apiServer) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {

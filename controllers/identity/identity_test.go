@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
@@ -23,6 +22,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
 const password = "portal-password-5b1e"
@@ -39,12 +39,7 @@ type bench struct {
 
 func newBench(t *testing.T, objects ...client.Object) *bench {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scheme := schemes.Of(t, corev1.AddToScheme, infrav1.AddToScheme)
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithIndex(&infrav1.PortalCluster{}, SharedIndex, IndexShared).
 		WithIndex(&infrav1.PortalCluster{}, ownIndex, indexOwn).
 		WithStatusSubresource(&infrav1.PortalClusterIdentity{}).Build()

@@ -8,20 +8,17 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
 // TestEventFilter: with --watch-filter, all Secrets pass, and other objects only with the label.
 func TestEventFilter(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := infrav1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := schemes.Of(t, infrav1.AddToScheme)
 	metadata := func(kind string) *metav1.PartialObjectMetadata {
 		return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: kind}}
 	}

@@ -17,6 +17,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
 // office is a management cluster whose objects have operations in flight.
@@ -29,10 +30,7 @@ type office struct {
 
 func newOffice(t *testing.T, filter string) *office {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := infrav1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := schemes.Of(t, infrav1.AddToScheme)
 	o := &office{bench: bench{T: t, registry: prometheus.NewPedanticRegistry()}, elected: make(chan struct{})}
 	o.store = fake.NewClientBuilder().WithScheme(scheme).Build()
 	jobDuration.Reset()

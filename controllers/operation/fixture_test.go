@@ -10,7 +10,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -19,6 +18,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
 // crash ends a manager: its memory is lost, and the goroutine that it hits goes no further.
@@ -50,10 +50,7 @@ func newFixture(t *testing.T, w work, options emulator.Options, faults ...emulat
 		t.Fatal(err)
 	}
 	f := &fixture{T: t, work: w, portal: portal}
-	scheme := runtime.NewScheme()
-	if err := infrav1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := schemes.Of(t, infrav1.AddToScheme)
 	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "story"}}
 	cp.Spec.ClusterName = "story-1"
 	State{Record: Record{Name: "story-1", Size: SizeUnknown}}.Put(cp)

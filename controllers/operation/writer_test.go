@@ -11,12 +11,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
 var key = client.ObjectKey{Namespace: "default", Name: "a"}
@@ -34,10 +34,7 @@ type writerBench struct {
 
 func newWriterBench(t *testing.T) *writerBench {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := infrav1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := schemes.Of(t, infrav1.AddToScheme)
 	b := &writerBench{T: t, before: func() error { return nil }}
 	obj := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	b.store = fake.NewClientBuilder().WithScheme(scheme).WithObjects(obj).Build()

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
 // TestEnsurePaused checks that only a new object which is not paused is left without a write of its own.
@@ -37,10 +37,7 @@ func TestEnsurePaused(t *testing.T) {
 		"not paused any more": {&clusterv1.Cluster{}, was(metav1.ConditionTrue), false, true, metav1.ConditionFalse},
 	} {
 		t.Run(title, func(t *testing.T) {
-			scheme := runtime.NewScheme()
-			if err := infrav1.AddToScheme(scheme); err != nil {
-				t.Fatal(err)
-			}
+			scheme := schemes.Of(t, infrav1.AddToScheme)
 			obj := &infrav1.PortalCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
 			if test.before != nil {
 				conditions.Set(obj, *test.before)

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -15,16 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
 // TestRestoreSecretVersion checks that a reference follows the API version of its owner.
 func TestRestoreSecretVersion(t *testing.T) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scheme := schemes.Of(t, corev1.AddToScheme, infrav1.AddToScheme)
 	owner := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "prod", UID: "now"}}
 	secret := &corev1.Secret{Type: clusterv1.ClusterSecretType, ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: "prod-kubeconfig", Labels: map[string]string{clusterv1.ClusterNameLabel: "prod"},
@@ -77,12 +72,7 @@ func TestRestoreSecret(t *testing.T) {
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			scheme := runtime.NewScheme()
-			for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, infrav1.AddToScheme} {
-				if err := add(scheme); err != nil {
-					t.Fatal(err)
-				}
-			}
+			scheme := schemes.Of(t, corev1.AddToScheme, infrav1.AddToScheme)
 			owner := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "prod", UID: "now"}}
 			secret := &corev1.Secret{Type: clusterv1.ClusterSecretType, ObjectMeta: metav1.ObjectMeta{
 				Namespace: "default", Name: "prod-kubeconfig", OwnerReferences: test.owners, Labels: map[string]string{clusterv1.ClusterNameLabel: "prod"},

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +15,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
 // TestPlaceIsUpToDate: nothing is created from the VPC and the network of a spec that a user has corrected since then. The identity comes
@@ -37,12 +37,7 @@ func TestPlaceIsUpToDate(t *testing.T) {
 			pc.Status.ObservedGeneration = 1
 			pc.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, ObservedGeneration: 1}}
 			test.change(pc)
-			scheme := runtime.NewScheme()
-			for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
-				if err := add(scheme); err != nil {
-					t.Fatal(err)
-				}
-			}
+			scheme := schemes.Of(t, corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme)
 			store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(pc).Build()
 			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
 			cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "PortalCluster", Name: "a"}

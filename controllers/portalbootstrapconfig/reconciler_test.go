@@ -9,7 +9,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
 var key = client.ObjectKey{Namespace: "default", Name: "prod-workers-x7k2p-4fgh5"}
@@ -52,10 +52,7 @@ func newBench(t *testing.T) *bench {
 func (b *bench) reconcile(more ...client.Object) ctrl.Result {
 	b.t.Helper()
 	if b.store == nil {
-		scheme := runtime.NewScheme()
-		for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
-			b.Expect(add(scheme)).To(Succeed())
-		}
+		scheme := schemes.Of(b.t, corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme)
 		b.store = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(b.config).
 			WithObjects(append(more, b.cluster, b.machine, b.config)...).Build()
 	}

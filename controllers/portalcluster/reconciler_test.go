@@ -30,6 +30,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
 const password = "portal-password-2c77"
@@ -67,13 +68,7 @@ func newBench(t *testing.T, network *infrav1.PortalNetwork, change ...func(*core
 
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return scheme
+	return schemes.Of(t, corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme)
 }
 
 func (b *bench) objects(network *infrav1.PortalNetwork, change []func(*corev1.Secret)) []client.Object {

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,6 +20,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
 const (
@@ -39,12 +39,7 @@ type bench struct {
 
 func newBench(t *testing.T, objects ...client.Object) *bench {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scheme := schemes.Of(t, corev1.AddToScheme, infrav1.AddToScheme)
 	shared := &infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: key.Name, Generation: 3}}
 	shared.Spec.SecretRef.Name = "account"
 	shared.Spec.AllowedNamespaces = &infrav1.PortalIdentityNamespaces{List: []string{"default"}}

@@ -33,6 +33,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
 const (
@@ -180,15 +181,7 @@ func nodeOfPod(pod client.Object) []string { return []string{pod.(*corev1.Pod).S
 
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return scheme
+	return schemes.Of(t, corev1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme)
 }
 
 // furnish creates the portal cluster and its objects, as they are after a creation.

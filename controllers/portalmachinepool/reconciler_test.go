@@ -8,7 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
 // TestGoesWithoutControlPlane deletes a pool with nodes in its list. While the control plane exists, the pool waits for the
@@ -49,12 +49,7 @@ func TestGoesWithoutControlPlane(t *testing.T) {
 			deleting(machinePool)
 			deleting(pool)
 
-			scheme := runtime.NewScheme()
-			for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, infrav1.AddToScheme} {
-				if err := add(scheme); err != nil {
-					t.Fatal(err)
-				}
-			}
+			scheme := schemes.Of(t, clusterv1.AddToScheme, infrav1.AddToScheme)
 			objects := append(test.controlPlane, cluster, machinePool, pool)
 			r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(pool).Build()}
 			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pool)}); err != nil {
@@ -75,10 +70,7 @@ func TestFromMember(t *testing.T) {
 			Namespace: namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster},
 		}}
 	}
-	scheme := runtime.NewScheme()
-	if err := infrav1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := schemes.Of(t, infrav1.AddToScheme)
 	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithIndex(&infrav1.PortalMachinePool{}, clusterIndex, indexCluster).
 		WithObjects(in("a", "pool", "prod"), in("a", "other", "test"), in("b", "pool", "prod"), &infrav1.PortalMachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "alone"}}).Build()}
 	for cluster, want := range map[string][]string{"prod": {"a/pool"}, "test": {"a/other"}, "gone": nil, "": nil} {

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +20,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 	"github.com/capportal/cluster-api-provider-portal/test/topologies"
 )
 
@@ -116,10 +116,7 @@ func TestTopologyAwaitsPools(t *testing.T) {
 // TestListsAtOnce checks that one write lists all nodes that a plan gives to the pool, and removes those that are gone. If a list was
 // lost and is filled again, core deletes the known Nodes that are not in it yet.
 func TestListsAtOnce(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := infrav1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := schemes.Of(t, infrav1.AddToScheme)
 	p := aPool()
 	writes := 0
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(p.infra).WithInterceptorFuncs(interceptor.Funcs{

@@ -18,6 +18,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
 var prod = client.ObjectKey{Namespace: "default", Name: "prod"}
@@ -48,13 +49,7 @@ func inFlight(op operation.Operation) func(*scene) {
 
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return scheme
+	return schemes.Of(t, corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme)
 }
 
 // connection is a connection to a workload cluster whose API server is a client.

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -22,6 +21,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
 // nodeWrite is a write that makes Node w what the change makes of it.
@@ -90,10 +90,7 @@ func TestWritesOfNodes(t *testing.T) {
 // newWorkload is a workload cluster with Node w, which another client changes after it was read for the first time.
 func newWorkload(t *testing.T, node, between func(*corev1.Node)) client.Client {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := schemes.Of(t, corev1.AddToScheme)
 	builder := fake.NewClientBuilder().WithScheme(scheme)
 	if node != nil {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w"}}
