@@ -210,22 +210,6 @@ func TestRefreshFails(t *testing.T) {
 	})
 }
 
-func TestReplayAfterTokenRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDoorman()
-		c := newClient(t, testConfig(d))
-		for range 3 {
-			d.revokeAll()
-			if err := look(t, c); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if len(d.logins) != 3 || len(d.others) != 5 { // the first call used a fresh token
-			t.Errorf("%d logins and %d other requests, want 3 and 5", len(d.logins), len(d.others))
-		}
-	})
-}
-
 // TestCreateIsReplayedOnceAfter401 checks that a create is repeated once after a 401, which means that it was not carried out.
 func TestCreateIsReplayedOnceAfter401(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
