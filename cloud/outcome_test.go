@@ -20,39 +20,6 @@ import (
 	"time"
 )
 
-func TestUnknownOutcome(t *testing.T) {
-	for _, test := range []struct {
-		mutating, sent bool
-		status         int
-		documented     bool
-		want           bool
-	}{
-		{mutating: false, sent: true, status: 0, want: false},
-		{mutating: false, sent: true, status: 500, want: false},
-		{mutating: true, sent: false, status: 0, want: false},
-		{mutating: true, sent: true, status: 0, want: true},
-		{mutating: true, sent: true, status: 200, want: true},
-		{mutating: true, sent: true, status: 202, want: true},
-		{mutating: true, sent: true, status: 302, want: true},
-		{mutating: true, sent: true, status: 400, documented: true, want: false},
-		{mutating: true, sent: true, status: 400, want: true},
-		{mutating: true, sent: true, status: 401, want: false},
-		{mutating: true, sent: true, status: 404, documented: true, want: false},
-		{mutating: true, sent: true, status: 404, want: true},
-		{mutating: true, sent: true, status: 409, documented: true, want: false},
-		{mutating: true, sent: true, status: 429, want: false},
-		{mutating: true, sent: true, status: 500, documented: true, want: true},
-		{mutating: true, sent: true, status: 502, documented: true, want: true},
-		{mutating: true, sent: true, status: 503, documented: true, want: false},
-		{mutating: true, sent: true, status: 503, want: true},
-		{mutating: true, sent: true, status: 504, want: true},
-	} {
-		if got := unknownOutcome(test.mutating, test.sent, test.status, "", test.documented); got != test.want {
-			t.Errorf("%+v: got %v", test, got)
-		}
-	}
-}
-
 // mutations returns every call that changes something at the portal.
 func mutations(c *Client) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
