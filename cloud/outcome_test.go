@@ -44,46 +44,22 @@ func mutations(c *Client) map[string]func(context.Context) error {
 	}
 }
 
-// TestLostAnswers checks every mutating call against every way in which an answer can be lost over a real TLS connection. The portal
-// receives the request at most once, and the error says whether it may have.
+// TestLostAnswers cuts a real TLS connection during the answer to each mutating call. The portal receives the request at most once, and the
+// error says whether it may have been carried out. cloud/faulttest has the answers that arrive.
 func TestLostAnswers(t *testing.T) {
 	for name, test := range map[string]struct {
-		answer  http.HandlerFunc
+		answer  string // as far as it comes
 		unknown bool
-		skip    string // calls that read no body from a success
 	}{
-		"cut before the answer": {func(w http.ResponseWriter, _ *http.Request) { hijack(w, "") }, true, ""},
-		"cut in the header":     {func(w http.ResponseWriter, _ *http.Request) { hijack(w, "HTTP/1.1 202 Acc") }, true, ""},
-		"cut in the body": {func(w http.ResponseWriter, _ *http.Request) {
-			hijack(w, "HTTP/1.1 202 Accepted\r\nContent-Length: 100\r\n\r\n{\"jobId\":\"j\",")
-		}, true, ""},
-		"not JSON": {func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(202)
-			_, _ = io.WriteString(w, "accepted")
-		}, true, "reset password,disable mfa"},
-		"no job": {func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(202)
-			_, _ = io.WriteString(w, "{}")
-		}, true, "reset password,disable mfa"},
-		"redirect": {func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-		}, true, ""},
-		"bad gateway":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) }, true, ""},
-		"server error": {refusal(500, "BROKEN"), true, ""},
-		"bare 404":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, true, ""},
-		"maintenance":  {refusal(503, "MAINTENANCE"), false, ""},
-		"busy":         {refusal(409, "RESOURCE_BUSY"), false, ""},
-		"quota":        {refusal(422, "QUOTA_EXCEEDED"), false, ""},
-		"cut in the body of a refusal": {func(w http.ResponseWriter, _ *http.Request) {
-			hijack(w, "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 100\r\n\r\n{\"err")
-		}, false, ""},
+		"before the answer":         {"", true},
+		"in the header":             {"HTTP/1.1 202 Acc", true},
+		"in the body":               {"HTTP/1.1 202 Accepted\r\nContent-Length: 100\r\n\r\n{\"jobId\":\"j\",", true},
+		"in the body of a refusal":  {"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 100\r\n\r\n{\"err", false},
+		"in the body of a redirect": {"HTTP/1.1 307 Temporary Redirect\r\nLocation: /elsewhere\r\nContent-Length: 100\r\n\r\n", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			portal := newTLSPortal(t, test.answer)
+			portal := newTLSPortal(t, func(w http.ResponseWriter, _ *http.Request) { hijack(w, test.answer) })
 			for operation := range mutations(nil) {
-				if strings.Contains(test.skip, operation) {
-					continue
-				}
 				portal.mutations.Store(0)
 				err := mutations(portal.client(t))[operation](t.Context())
 				if err == nil {
