@@ -83,6 +83,15 @@ func TestCountDesired(t *testing.T) {
 	}
 }
 
+// TestDesiredByMachines checks that a Machine of its own counts as a worker, and one of a MachineSet only with its set.
+func TestDesiredByMachines(t *testing.T) {
+	set := metav1.NewControllerRef(&metav1.ObjectMeta{Name: "set"}, clusterv1.GroupVersion.WithKind("MachineSet"))
+	machines := []clusterv1.Machine{{ObjectMeta: metav1.ObjectMeta{Name: "of-a-set", OwnerReferences: []metav1.OwnerReference{*set}}}, {}}
+	if d := DesiredBy(&clusterv1.Cluster{}, Members{Machines: machines}, operation.Record{}); d.sum != 1 || !d.known {
+		t.Errorf("%+v", d)
+	}
+}
+
 // owner returns a reference to Cluster prod with the UID.
 func owner(uid types.UID) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: prod.Name, UID: uid}}
