@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -18,15 +20,21 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// TestCollectedDeploymentsKeepTheirWorkers makes the garbage collector delete MachineDeployments, one after the other. The portal
-// is never asked for fewer workers, neither in between nor when all are gone. If a person replaces them in the meantime, it is not asked for
-// more workers either.
+// TestCollectedDeploymentsKeepTheirWorkers deletes MachineDeployments, one after the other. If the garbage collector does, or the API server
+// with the namespace of a Cluster that is protected, the portal is never asked for fewer workers, and no node is drained, neither in between
+// nor when all are gone. If a person replaces them in the meantime, it is not asked for more workers either.
 func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 	for title, test := range map[string]struct {
-		owner    types.UID
-		replaced bool
-		scales   int
-	}{"collector": {"earlier", false, 0}, "collector, and a person replaces them": {"earlier", true, 0}, "a person": {"", false, 1}} {
+		owner     types.UID
+		replaced  bool
+		namespace bool   // it is being deleted
+		holds     string // the reason, or "" if the portal is asked
+	}{
+		"collector":                             {owner: "earlier", holds: infrav1.DeletionNotConfirmedReason},
+		"collector, and a person replaces them": {owner: "earlier", replaced: true, holds: infrav1.DeletionNotConfirmedReason},
+		"with the namespace":                    {namespace: true, holds: infrav1.DeletingReason},
+		"a person":                              {},
+	} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, 4, emulator.Durations{})
@@ -41,7 +49,15 @@ func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 				if err := f.store.Create(t.Context(), second); err != nil {
 					t.Fatal(err)
 				}
-				for _, gone := range []*clusterv1.MachineDeployment{second, md} {
+				deleted := []client.Object{second, md}
+				if test.namespace {
+					namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: prod.Namespace, Finalizers: md.Finalizers}}
+					if err := f.store.Create(t.Context(), namespace); err != nil {
+						t.Fatal(err)
+					}
+					deleted = append(deleted, namespace)
+				}
+				for _, gone := range deleted {
 					if err := f.store.Delete(t.Context(), gone); err != nil {
 						t.Fatal(err)
 					}
@@ -54,11 +70,12 @@ func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 					}
 				}
 				f.live(5 * time.Minute)
-				if s := f.pass(); test.scales == 0 {
-					o := s.outcomes[infrav1.WorkersReadyCondition]
-					if o.Kind != outcome.Stalled || o.Reason != infrav1.DeletionNotConfirmedReason {
-						t.Errorf("%+v", o)
-					}
+				s := f.pass()
+				if o := s.outcomes[infrav1.WorkersReadyCondition]; test.holds != "" && (o.Kind != outcome.Stalled || o.Reason != test.holds) {
+					t.Errorf("%+v", o)
+				}
+				if names, _ := f.cordoned(); test.holds != "" && len(names) > 0 {
+					t.Errorf("drained: %v", names)
 				}
 				for _, gone := range []*clusterv1.MachineDeployment{second, md} {
 					if err := f.store.Get(t.Context(), client.ObjectKeyFromObject(gone), gone); err != nil {
@@ -70,7 +87,7 @@ func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 					}
 					f.live(5 * time.Minute)
 				}
-				if got := min(len(f.answers("scale")), 1); got != test.scales {
+				if asked := len(f.answers("scale")) > 0; asked == (test.holds != "") {
 					t.Errorf("the portal was asked to scale: %v", f.answers("scale"))
 				}
 			})
