@@ -66,14 +66,14 @@ stop() {
 trap 'exit 130' INT
 
 echo "make demo builds what is missing, and then takes a cluster through its life on this machine:"
-plan kube bin/.kube "1. fetch Kubernetes' servers and Cluster API, or compile them (make kube)" "about 5 minutes on 2 cores, once"
+plan kube bin/.kube "1. fetch Kubernetes' servers and Cluster API, or compile them (make kube)" "5 to 8 minutes on 2 cores, once"
 plan build "" "2. compile the provider and the sandbox (make build)" "up to 2 minutes on 2 cores, seconds afterwards"
 echo "  3. create, scale, upgrade, roll out and delete a cluster: $(steps); the steps are listed when it begins"
 echo
 
 minutes=0
 if ! "$make" --no-print-directory -q bin/.kube 2>/dev/null; then
-	minutes=5
+	minutes=8
 	echo "Modules, Go's build cache and the programs take up to 5 GB of disk."
 fi
 [ -x bin/portal-sandbox ] || minutes=$((minutes + 2))
