@@ -35,6 +35,6 @@
 //	wakeup      reconciles an object as soon as the account's rate limit has a token for it
 //	metrics     the metrics for Prometheus
 //
-// Imports go one way: main → controllers → cloud → HTTPS. Read portalcontrolplane/doc.go next. README.md ("Read the code") has
-// the path to the line that sends a request.
+// Imports go one way: main → controllers → cloud → HTTPS. Read portalcontrolplane/doc.go next.
+// docs/development/README.md ("Read the code") has the path to the line that sends a request.
 package controllers

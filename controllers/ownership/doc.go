@@ -8,5 +8,5 @@
 //	name.go      the names that the provider generates, by which a person and the provider recognize a portal cluster
 //	identity.go  the portal clusters of a shared identity, which its users may not take from each other
 //
-// What happens in each event is in docs/ownership.md, which test/ownership writes.
+// What happens in each event is in docs/development/ownership.md, which test/ownership writes.
 package ownership

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command house counts what an engineer has to know of a checkout, for the table in docs/architecture.md:
+// Command house counts what an engineer has to know of a checkout, for docs/development/README.md:
 //
 //	go run ./hack/house [directory]
 package main
@@ -253,13 +253,13 @@ func (h house) callers(function, of string) (count int) {
 	return count
 }
 
-var goFile = regexp.MustCompile(`\]\((\.\./[\w/.]+\.go)\)`)
+var goFile = regexp.MustCompile(`\]\(\.\./\.\./([\w/.]+\.go)\)`)
 
-// path counts the files of ours that the page on the architecture names on the way from kubectl scale to the answer of the portal.
+// path counts the files that the page for developers names on the way from kubectl scale to the request.
 func (h house) path() int {
-	page, _ := os.ReadFile(filepath.Join(h.root, "docs", "architecture.md"))
-	_, section, _ := strings.Cut(string(page), "## From kubectl scale")
-	section, _, _ = strings.Cut(section, "\n| 11 ")
+	page, _ := os.ReadFile(filepath.Join(h.root, "docs", "development", "README.md"))
+	_, section, _ := strings.Cut(string(page), "**The pass.**")
+	section, _, _ = strings.Cut(section, "**The answer**")
 	files := map[string]bool{}
 	for _, found := range goFile.FindAllStringSubmatch(section, -1) {
 		files[found[1]] = true

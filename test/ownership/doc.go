@@ -12,7 +12,7 @@
 //
 //	go test ./test/ownership                      # all rows
 //	go test ./test/ownership -run '/restore'      # some of them
-//	go test ./test/ownership -write               # all rows, and write docs/ownership.md if all pass
+//	go test ./test/ownership -write               # all rows, and write docs/development/ownership.md if all pass
 //
-// TestPage compares docs/ownership.md with the rows.
+// TestPage compares docs/development/ownership.md with the rows.
 package ownership

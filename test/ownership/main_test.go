@@ -24,7 +24,7 @@ const (
 )
 
 var (
-	write = flag.Bool("write", false, "write docs/ownership.md if all rows pass")
+	write = flag.Bool("write", false, "write docs/development/ownership.md if all rows pass")
 
 	box *sandbox.Sandbox
 	// Each row needs one account, and some rows need two.

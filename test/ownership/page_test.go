@@ -14,11 +14,11 @@ import (
 )
 
 // page is the file that -write writes.
-var page = filepath.Join("..", "..", "docs", "ownership.md")
+var page = filepath.Join("..", "..", "docs", "development", "ownership.md")
 
 const preface = `# What happens to a portal cluster
 
-A portal cluster ends only if a person, or a tool such as Argo CD or Flux, [deletes it or its objects](deletion.md). No event in this table makes a
+A portal cluster ends only if a person, or a tool such as Argo CD or Flux, deletes it or its objects. No event in this table makes a
 second portal cluster.
 
 The table is the output of a test (` + "`test/ownership`" + `), which plays every row on real servers. Unless a row says otherwise, the provider asks the portal
