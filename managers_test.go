@@ -153,7 +153,7 @@ func (f *fixture) secretWithoutLabel() {
 	f.Consistently(f.identityReady(west), 2*time.Second).Should(Equal("none"))
 }
 
-// metricsReaders asks for the metrics as docs/metrics.md says, without a token, without the right, and with both.
+// metricsReaders asks for the metrics as docs/reference.md says, without a token, without the right, and with both.
 func (f *fixture) metricsReaders() {
 	manager, url := f.start("secure", "--insecure-diagnostics=false")
 	defer manager.Stop()

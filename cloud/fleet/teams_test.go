@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestThreeTeams checks the example in docs/fleet.md: three teams create 200 clusters at once, and the smallest team does not wait for the
+// TestThreeTeams checks that teams take turns: three teams create 200 clusters at once, and the smallest team does not wait for the
 // largest.
 func TestThreeTeams(t *testing.T) {
 	teams := []struct {

@@ -13,13 +13,13 @@ import (
 
 // TestDocs: the documentation describes everything that scripts depend on, in the words of the help.
 func TestDocs(t *testing.T) {
-	content, err := os.ReadFile("../../docs/portalctl.md")
+	content, err := os.ReadFile("../../docs/reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	has := func(what string) {
 		if !strings.Contains(string(content), what) {
-			t.Errorf("docs/portalctl.md lacks %s", what)
+			t.Errorf("docs/reference.md lacks %s", what)
 		}
 	}
 	for _, m := range exitMeanings {

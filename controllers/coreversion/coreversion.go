@@ -70,7 +70,7 @@ func (c *Check) look(ctx context.Context) time.Duration {
 		return retryAfter
 	}
 	if problem != "" && problem != c.problem {
-		ctrl.LoggerFrom(ctx).Info("The provider was not tested with this version of core. Look at docs/supported-versions.md before you roll out MachineDeployments", "problem", problem)
+		ctrl.LoggerFrom(ctx).Info("The provider was not tested with this version of core. Look at docs/install.md before you roll out MachineDeployments", "problem", problem)
 	}
 	c.problem = problem
 	c.Report(version, problem == "")

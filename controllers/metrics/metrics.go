@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics collects what Prometheus reads about the provider and its portal accounts. docs/metrics.md lists every metric,
+// Package metrics collects what Prometheus reads about the provider and its portal accounts. docs/reference.md lists every metric,
 // and a test compares the page with this package.
 //
 // There are two sorts of metrics. Counters of requests, logins and ended jobs count each event when it happens (portal.go).

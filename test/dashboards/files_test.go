@@ -134,7 +134,7 @@ var (
 // vector(0)".
 func TestNames(t *testing.T) {
 	metrics, constants := map[string]bool{}, map[string]bool{}
-	for _, found := range documented.FindAllStringSubmatch(string(readFile(t, root+"/docs/metrics.md")), -1) {
+	for _, found := range documented.FindAllStringSubmatch(string(readFile(t, root+"/docs/reference.md")), -1) {
 		metrics[found[1]] = true
 	}
 	for _, found := range constant.FindAllStringSubmatch(string(readFile(t, root+"/api/v1beta1/conditions.go")), -1) {

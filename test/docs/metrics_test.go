@@ -23,7 +23,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
-const metricsPage = "docs/metrics.md"
+const metricsPage = "docs/reference.md"
 
 // registry records registered collectors, so that the test can read their descriptions.
 type registry struct {

@@ -18,7 +18,10 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 )
 
-const troubleshooting = "docs/troubleshooting.md"
+const (
+	troubleshooting = "docs/troubleshooting.md"
+	reference       = "docs/reference.md"
+)
 
 // ofClusterAPI are the conditions that use Cluster API's own constants.
 var ofClusterAPI = []string{
@@ -43,7 +46,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 		"Reasons":    {is: func(name string) bool { return strings.HasSuffix(name, "Reason") }, more: reasonsOfClusterAPI},
 		"Events":     {is: func(name string) bool { return strings.HasPrefix(name, "Event") }},
 	}
-	p := read(t, troubleshooting)
+	p := read(t, reference)
 	for heading, test := range tests {
 		t.Run(heading, func(t *testing.T) {
 			want := slices.Clone(test.more)
@@ -58,12 +61,12 @@ func TestEveryReasonIsExplained(t *testing.T) {
 			got := explained(t, p.section(t, heading))
 			for _, value := range want {
 				if got[value] == 0 {
-					t.Errorf("%s does not explain %q", troubleshooting, value)
+					t.Errorf("%s does not explain %q", reference, value)
 				}
 			}
 			for value := range got {
 				if !slices.Contains(want, value) {
-					t.Errorf("%s explains %q, which does not exist", troubleshooting, value)
+					t.Errorf("%s explains %q, which does not exist", reference, value)
 				}
 			}
 		})

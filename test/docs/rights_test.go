@@ -44,10 +44,10 @@ func (r rights) addRules(rules []rbacv1.PolicyRule) {
 	}
 }
 
-// documented returns the rights of the table in docs/rights.md, by where they are needed. It checks that each row has a reason.
+// documented returns the rights of the table in docs/reference.md, by where they are needed. It checks that each row has a reason.
 func documented(t *testing.T) map[string]rights {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(root, "docs", "rights.md"))
+	raw, err := os.ReadFile(filepath.Join(root, "docs", "reference.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func documented(t *testing.T) map[string]rights {
 			continue
 		}
 		if strings.TrimSpace(cells[5]) == "" {
-			t.Errorf("docs/rights.md gives no reason for this right: %s", line)
+			t.Errorf("docs/reference.md gives no reason for this right: %s", line)
 		}
 		resources, names, _ := strings.Cut(cells[2], ":")
 		where[strings.TrimSpace(cells[4])].add(words(cells[1]), words(resources), words(names), words(cells[3]))
@@ -139,7 +139,7 @@ func patched(t *testing.T, path string) rights {
 	return all
 }
 
-// TestRights checks that docs/rights.md has exactly the rights of the code, of the roles, and of the roles for one namespace.
+// TestRights checks that docs/reference.md has exactly the rights of the code, of the roles, and of the roles for one namespace.
 func TestRights(t *testing.T) {
 	where := documented(t)
 	all := maps.Clone(where["cluster"])
@@ -158,12 +158,12 @@ func TestRights(t *testing.T) {
 			}
 			for _, right := range slices.Sorted(maps.Keys(test.granted)) {
 				if !test.documented[right] {
-					t.Errorf("docs/rights.md has no reason for %s", right)
+					t.Errorf("docs/reference.md has no reason for %s", right)
 				}
 			}
 			for _, right := range slices.Sorted(maps.Keys(test.documented)) {
 				if !test.granted[right] {
-					t.Errorf("docs/rights.md has a reason for %s, which is not granted", right)
+					t.Errorf("docs/reference.md has a reason for %s, which is not granted", right)
 				}
 			}
 		})

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// overlaid adds components of config/ to the release, in this order, as docs/release.md describes.
+// overlaid adds components of config/ to the release, in this order, as docs/install.md describes.
 func overlaid(t *testing.T, components ...string) []*unstructured.Unstructured {
 	t.Helper()
 	g := NewWithT(t)

@@ -23,7 +23,7 @@ import (
 )
 
 // troubleshooting explains each reason of the provider. A browser scrolls to the reason.
-const troubleshooting = "https://github.com/capportal/cluster-api-provider-portal/blob/main/docs/troubleshooting.md#reasons:~:text="
+const troubleshooting = "https://github.com/capportal/cluster-api-provider-portal/blob/main/docs/reference.md#reasons:~:text="
 
 // passing are the reasons of conditions that only wait until an operation or another step ends.
 var passing = []string{

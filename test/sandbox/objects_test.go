@@ -81,13 +81,13 @@ func TestShown(t *testing.T) {
 
 // TestTroubleshooting checks that links of conditions lead to a heading that exists.
 func TestTroubleshooting(t *testing.T) {
-	_, heading, _ := strings.Cut(strings.TrimSuffix(troubleshooting, ":~:text="), "docs/troubleshooting.md#")
-	text, err := os.ReadFile("../../docs/troubleshooting.md")
+	_, heading, _ := strings.Cut(strings.TrimSuffix(troubleshooting, ":~:text="), "docs/reference.md#")
+	text, err := os.ReadFile("../../docs/reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if heading == "" || !strings.Contains(strings.ToLower(string(text)), "\n## "+heading+"\n") {
-		t.Errorf("docs/troubleshooting.md has no heading %q", heading)
+		t.Errorf("docs/reference.md has no heading %q", heading)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
-// TestTakeover makes a Cluster again whose portal cluster was kept, as docs/day-2.md describes for a ClusterClass: the control plane is
+// TestTakeover makes a Cluster again whose portal cluster was kept, as docs/restore.md describes for a ClusterClass: the control plane is
 // paused until it has the id. The provider takes the portal cluster over with its nodes, and creates none. Core keeps the id.
 func TestTakeover(t *testing.T) {
 	t.Parallel()

@@ -1,9 +1,6 @@
 {{- define "gvList" -}}
 {{- range . -}}
-# Reference
-
-The kinds of `{{ .GroupVersionString }}`, with all of their fields. [troubleshooting.md](troubleshooting.md) explains their conditions.
-`make manifests` generates this page from the Go types.
+{{ template "tables" . }}The kinds of `{{ .GroupVersionString }}`, with all of their fields:
 {{ range .SortedTypes }}{{ if .GVK }}
 - [{{ .Name }}](#{{ lower .Name }})
 {{- end }}{{ end }}
