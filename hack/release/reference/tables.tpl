@@ -306,7 +306,7 @@ Do not use it to change clusters that the provider manages. The provider restore
 
 - `doctor` only reads, and says whether the provider can work with the portal and the user.
 - `identity` prints the [Secret](getting-started.md#2-prepare) that the provider reads. `--check` logs in first.
-- `clusters delete` and `volumes delete` ask first, unless you set `--yes`.
+- `clusters delete`, `volumes delete` and `mfa disable` ask first, unless you set `--yes`.
 - `volumes delete` takes several ids, or `-` for a list on standard input. You can repeat it.
 - `portalctl` cannot list networks, volumes or all clusters, because the API cannot.
 - `mfa disable` turns MFA off for all users of an identity provider.
