@@ -336,7 +336,7 @@ TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end
 SUITES := attacks|autoscaler|capibehavior|gitops|hostile|ownership|randomized|release|rights|samples|secrets|topology
 # Suites start API servers, so memory limits the number of packages that run at a time on any number of cores.
 GOTEST := go test
-ON_SERVERS = KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} $(GOTEST) -timeout 60m -p 3 -skip $(HISTORIES)
+ON_SERVERS = KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} $(GOTEST) -timeout 60m -skip $(HISTORIES)
 # Packages whose tests wait for servers. They come first, so that tests that only calculate fill the pauses.
 WAITING := ./test/stories . ./cloud/emulator/workload
 
@@ -358,19 +358,16 @@ check: ## Build, vet and run the unit tests, without API servers (a minute; befo
 test: kube build ## Run the packages' tests and the stories (14 minutes on 2 cores; before a pull request)
 	@echo "10,000 random histories on a model (controllers/claims), and beside them everything else"
 	@$(ON_MODEL) -rapid.seed=1 & model=$$!; trap 'kill $$model 2>/dev/null || true' EXIT; \
-	$(AT_PORTALS) $(LIVES); $(CONFORMANCE) test ./...; $(ON_SERVERS) -short $(WAITING) $$(grep -vE '/test/($(SUITES))$$' <<<"$(TESTED)"); wait $$model
+	$(AT_PORTALS) $(LIVES); $(CONFORMANCE) test ./...; $(ON_SERVERS) -short -p 3 $(WAITING) $$(grep -vE '/test/($(SUITES))$$' <<<"$(TESTED)"); wait $$model
 	@echo 'make test left out $(words $(subst |, ,$(SUITES))) suites and the tests that -short skips: make test-all runs them'
 
-# The tests on servers mostly wait, so the tests without servers and the race detector fill their pauses.
+# The tests without servers run with the race detector only.
 .PHONY: test-all
-test-all: GOTEST := $(GOTESTSUM) --format pkgname --format-icons text --hide-summary output --
+test-all: GOTEST := $(GOTESTSUM) --format pkgname --format-icons text --
 test-all: kube build $(GOTESTSUM) ## Run all tests that need no containers, those without servers with the race detector, as CI does
-	@mkdir -p $(BIN)/log
-	@$(ON_MODEL) -rapid.seed=1 & model=$$!; \
-	nice $(MAKE) --no-print-directory test-race >$(BIN)/log/race 2>&1 & race=$$!; \
-	trap 'kill $$model $$race 2>/dev/null || true' EXIT; \
-	$(AT_PORTALS) $(LIVES); $(ON_SERVERS) . $$(grep -vxFf <(printf '%s\n' $(CHECKED)) <<<"$(TESTED)"); \
-	wait $$model; wait $$race || { cat $(BIN)/log/race; exit 1; }; cat $(BIN)/log/race
+	@$(ON_MODEL) -rapid.seed=1 & model=$$!; trap 'kill $$model 2>/dev/null || true' EXIT; \
+	$(AT_PORTALS) $(LIVES); $(ON_SERVERS) -p 2 . $$(grep -vxFf <(printf '%s\n' $(CHECKED)) <<<"$(TESTED)"); wait $$model
+	@$(MAKE) --no-print-directory test-race
 
 # The race detector makes Go compile every dependency once more, so it is not part of make test. CI runs both.
 .PHONY: test-race

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
@@ -35,7 +36,8 @@ var (
 func TestMain(m *testing.M) {
 	scratch := ""
 	os.Exit(suite.Main(m, &box, suite.Options{
-		Sandbox: sandbox.Options{WithoutManager: true, WithoutPortal: true},
+		Sandbox:      sandbox.Options{WithoutManager: true, WithoutPortal: true},
+		StartTimeout: 15 * time.Minute, // make release compiles its tools first
 		Setup: func(ctx context.Context) (err error) {
 			if scratch, err = os.MkdirTemp("", "portal-release-"); err != nil {
 				return err
