@@ -137,12 +137,12 @@ func TestReplacedObjectKeepsItsNetwork(t *testing.T) {
 	b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})
 	b.reconcile(5)
 	id := b.get().Status.NetworkID
-	c := b.change(func(c *infrav1.PortalCluster) { c.Annotations, c.Finalizers = nil, nil })
+	b.change(func(c *infrav1.PortalCluster) { c.Annotations, c.Finalizers = nil, nil })
 	b.reconcile(5)
 	if n := b.calls("POST", "/networks"); n != 1 {
 		t.Errorf("%d requests for one network", n)
 	}
-	if c = b.get(); c.Annotations[infrav1.NetworkAnnotation] != id || c.Status.NetworkID != id || id == "" {
+	if c := b.get(); c.Annotations[infrav1.NetworkAnnotation] != id || c.Status.NetworkID != id || id == "" {
 		t.Errorf("the network was %q, the annotation is %q, and status has %q", id, c.Annotations[infrav1.NetworkAnnotation], c.Status.NetworkID)
 	}
 }
