@@ -334,8 +334,8 @@ TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end
 # The suites that only make test-all runs. They use half of the CPU time, and each checks one promise of the documentation. make test also
 # sets -short: then tests that have a smaller sibling skip themselves.
 SUITES := attacks|autoscaler|capibehavior|gitops|hostile|ownership|randomized|release|rights|samples|secrets|topology
-# Suites start API servers, so memory limits the number of packages that run at a time on any number of cores.
 GOTEST := go test
+# Suites start API servers, so memory limits the number of packages that run at a time (-p) on any number of cores.
 ON_SERVERS = KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} $(GOTEST) -timeout 60m -skip $(HISTORIES)
 # Packages whose tests wait for servers. They come first, so that tests that only calculate fill the pauses.
 WAITING := ./test/stories . ./cloud/emulator/workload
