@@ -48,14 +48,16 @@ func restoreNode(ctx context.Context, p *pass.Pass, workload client.Client, name
 		return err
 	}
 	if why := staysCordoned(n, machines); why != "" {
-		p.Warn(infrav1.EventOperationFailed, string(operation.Upgrade), "The %s failed, and worker node %s has been cordoned since then. It stays cordoned, because %s", p.Last, name, why)
+		p.WarnAbout("Node", name, infrav1.EventOperationFailed, string(operation.Upgrade),
+			"The %s failed, and worker node %s has been cordoned since then. It stays cordoned, because %s", p.Last, name, why)
 		return nil
 	}
 	if err := (operation.Writer{Client: workload}).Change(ctx, n, func() { n.Spec.Unschedulable = false }); err != nil {
 		return err
 	}
 	ctrl.LoggerFrom(ctx).Info("Made a Node schedulable that a failed upgrade left cordoned", "Node", name)
-	p.Warn(infrav1.EventOperationFailed, string(operation.Upgrade), "The %s failed and left worker node %s cordoned. The provider made the node schedulable again", p.Last, name)
+	p.WarnAbout("Node", name, infrav1.EventOperationFailed, string(operation.Upgrade),
+		"The %s failed and left worker node %s cordoned. The provider made the node schedulable again", p.Last, name)
 	return nil
 }
 

@@ -41,13 +41,19 @@ func (p *Pass) Report(ctx context.Context, w claims.Write) {
 	}
 }
 
-// eventAbout reports what happened to a Node or Machine. The event names it as the related object, because the recorder counts events of one
-// pass that differ in nothing but their text as one, and keeps only the first text.
+// eventAbout reports what happened to a Node or Machine.
 func (p *Pass) eventAbout(kind, name, reason, action, format string, args ...any) {
-	p.Recorder.Eventf(p.ControlPlane, about(kind, name), corev1.EventTypeNormal, reason, action, format, args...)
+	p.Recorder.Eventf(p.ControlPlane, Related(kind, name), corev1.EventTypeNormal, reason, action, format, args...)
 }
 
-func about(kind, name string) *corev1.ObjectReference {
+// WarnAbout is Warn about a Node or Machine.
+func (p *Pass) WarnAbout(kind, name, reason, action, format string, args ...any) {
+	p.Recorder.Eventf(p.ControlPlane, Related(kind, name), corev1.EventTypeWarning, reason, action, format, args...)
+}
+
+// Related returns the related object of an event. The recorder counts events of one pass that differ in nothing but their text as one, and
+// keeps only the first text.
+func Related(kind, name string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{Kind: kind, Name: name}
 }
 
@@ -65,8 +71,7 @@ func (p *Pass) ReportBlocked(machines []string, drains map[string]string, o outc
 			return !strings.Contains(o.Message, line) || strings.Contains(before, pods+":")
 		})
 		if len(blocked) > 0 {
-			p.Recorder.Eventf(p.ControlPlane, about(kind, name), corev1.EventTypeWarning, infrav1.EventNodeDrainBlocked, "Drain",
-				"The drain of %s %s is blocked by %s", kind, name, strings.Join(blocked, "; "))
+			p.WarnAbout(kind, name, infrav1.EventNodeDrainBlocked, "Drain", "The drain of %s %s is blocked by %s", kind, name, strings.Join(blocked, "; "))
 		}
 	}
 }

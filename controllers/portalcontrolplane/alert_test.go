@@ -239,3 +239,22 @@ func (f *fixture) showRequests() {
 		}
 	}
 }
+
+// TestTwoCordonedNodes checks that each of two nodes that a failed upgrade left cordoned has an event.
+func TestTwoCordonedNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 3, emulator.Durations{})
+		f.manager.Recorder = &apart{EventRecorder: f.recorder, seen: map[string]bool{}, T: t}
+		pass := f.begin("upgrade", emulator.Fault{Job: emulator.JobFailsHalfway, JobNodes: 2, LeaveCordoned: true, Alert: true, Count: 1})
+		pass()
+		time.Sleep(9 * time.Second)
+		if err := (workloads{f.nodes}).Cordon(t.Context(), "", f.portal.Clusters()[0].Nodes[1].Name, true); err != nil {
+			t.Fatal(err)
+		}
+		f.events()
+		f.liveBy(pass, time.Hour)
+		if restored := strings.Count(strings.Join(f.events(), "\n"), "made the node schedulable again"); restored != 2 {
+			t.Errorf("%d nodes were made schedulable, want 2", restored)
+		}
+	})
+}

@@ -16,6 +16,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/access"
+	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
 
@@ -61,7 +62,7 @@ func (r *Reconciler) volumesOf(ctx context.Context, s *scope) (ids []string, oth
 // reportVolumes returns a function that emits events about the volumes that stay at the portal, and are billed, when the portal has accepted
 // the deletion of the cluster. They are read now, because the API server is deleted too. The events are on the Cluster, and on its
 // namespace, whose events are kept elsewhere: a namespace that is being deleted accepts none. The log has each event. Their related objects
-// differ, because the recorder counts events that differ in nothing but their text as one, and keeps only the first text.
+// differ, so that the recorder keeps them apart.
 func (r *Reconciler) reportVolumes(ctx context.Context, s *scope) (report func()) {
 	ids, others, known := r.volumesOf(ctx, s)
 	about := []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ControlPlane.Namespace}}, s.ControlPlane}
@@ -73,11 +74,11 @@ func (r *Reconciler) reportVolumes(ctx context.Context, s *scope) (report func()
 			r.Recorder.Eventf(obj, related, kind, reason, "Delete", format, args...)
 		}
 	}
-	portalCluster := &corev1.ObjectReference{Kind: "PortalControlPlane", Name: s.ControlPlane.Name, UID: s.ControlPlane.UID}
+	portalCluster := pass.Related("PortalControlPlane", s.ControlPlane.Name)
 	cluster := s.ControlPlane.Spec.ClusterID
 	return func() {
 		for part := range inParts(ids) {
-			event(&corev1.ObjectReference{Kind: "PersistentVolume", Name: part[0]}, corev1.EventTypeNormal, infrav1.EventVolumesRemain,
+			event(pass.Related("PersistentVolume", part[0]), corev1.EventTypeNormal, infrav1.EventVolumesRemain,
 				"%d of %d volumes of portal cluster %s remain at the portal and are billed. To delete them with their data: portalctl volumes delete %s",
 				len(part), len(ids), cluster, strings.Join(part, " "))
 		}

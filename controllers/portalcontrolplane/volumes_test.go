@@ -65,7 +65,7 @@ type apart struct {
 
 func (a *apart) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
 	key := fmt.Sprintf("%T %v %s %s %s", regarding, related, kind, reason, action)
-	if strings.HasPrefix(reason, "Volumes") && a.seen[key] {
+	if (strings.HasPrefix(reason, "Volumes") || strings.Contains(note, "cordoned")) && a.seen[key] {
 		a.Errorf("the second event is lost: %s", key)
 	}
 	a.seen[key] = true
