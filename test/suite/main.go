@@ -22,8 +22,8 @@ import (
 
 const startTimeout = 3 * time.Minute
 
-// PortalClusters is how many tests that have a portal cluster each may run at the same time. The servers of one take half a GB and 7 inotify
-// instances. The servers of a sandbox take 8 more, a user has 128 on most machines, and make test-all runs two packages at a time. The
+// PortalClusters is how many tests that have a portal cluster each may run at the same time. The servers of one take half a GB and 5 inotify
+// instances. The servers of a sandbox take 5 more, a user has 128 on most machines, and make test-all runs two packages at a time. The
 // stories take longest and mostly wait, so they run four more.
 const PortalClusters = 4
 
