@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-const runbooks = "https://github.com/capportal/cluster-api-provider-portal/blob/main/" + troubleshooting + "#"
+const runbooks = "https://github.com/capportal/cluster-api-provider-portal/blob/main/"
 
 var (
 	alertName  = regexp.MustCompile(`(?m)^ *- alert: (\w+)$`)
@@ -24,21 +24,22 @@ func TestEveryAlertIsExplained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := read(t, troubleshooting)
-	got := explained(t, p.section(t, "Alerts"))
+	p := read(t, reference)
+	got := explained(t, p.section(t, "Alert rules"))
 	alerts := alertName.FindAllStringSubmatch(string(raw), -1)
 	for _, alert := range alerts {
 		if got[alert[1]] == 0 {
-			t.Errorf("%s does not explain the alert %s", troubleshooting, alert[1])
+			t.Errorf("%s does not explain the alert %s", reference, alert[1])
 		}
 	}
 	if len(got) != len(alerts) {
-		t.Errorf("%s explains the alerts %v, but the rules have %d", troubleshooting, got, len(alerts))
+		t.Errorf("%s explains the alerts %v, but the rules have %d", reference, got, len(alerts))
 	}
 	links := runbookURL.FindAllStringSubmatch(string(raw), -1)
 	for _, link := range links {
-		if section, ours := strings.CutPrefix(link[1], runbooks); !ours || !p.anchors()[section] {
-			t.Errorf("%s names no heading of %s", link[1], troubleshooting)
+		file, section, _ := strings.Cut(strings.TrimPrefix(link[1], runbooks), "#")
+		if !strings.HasPrefix(link[1], runbooks) || !read(t, file).anchors()[section] {
+			t.Errorf("%s names no heading of a page", link[1])
 		}
 	}
 	if len(alerts) == 0 || len(links) != len(alerts) {

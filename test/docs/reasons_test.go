@@ -18,10 +18,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 )
 
-const (
-	troubleshooting = "docs/troubleshooting.md"
-	reference       = "docs/reference.md"
-)
+const reference = "docs/reference.md"
 
 // ofClusterAPI are the conditions that use Cluster API's own constants.
 var ofClusterAPI = []string{

@@ -45,9 +45,7 @@ func newFixture(t *testing.T, a applier, templates ...string) *fixture {
 	f := &fixture{Fixture: suite.NewFixture(t, box, suite.User("gitops", accounts.Next(t))), git: &repository{applier: a}}
 	f.SetDefaultEventuallyTimeout(patience)
 	f.SetDefaultEventuallyPollingInterval(250 * time.Millisecond)
-	var err error
-	f.reasons, err = page.Reasons("### Flux")
-	f.Expect(err).NotTo(HaveOccurred())
+	f.reasons = pages.Reasons()
 	f.Create(f.IdentitySecret(box.Identity.Name))
 	for _, template := range templates {
 		objects, err := box.GenerateCluster(f.Context(), client.ObjectKey{Namespace: f.Namespace, Name: name}, "--from", box.File("templates", template),

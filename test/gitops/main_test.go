@@ -20,8 +20,8 @@ var (
 	box      *sandbox.Sandbox
 	accounts = suite.NewAccounts(10, "gitops")
 	// live is a client of the management cluster that can watch.
-	live client.WithWatch
-	page health.Page
+	live  client.WithWatch
+	pages health.Pages
 )
 
 // TestMain starts the sandbox that all tests share.
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 }
 
 func setUp(context.Context) (err error) {
-	if page, err = health.ReadPage("../../docs/gitops.md"); err != nil {
+	if pages, err = health.ReadPages("../.."); err != nil {
 		return err
 	}
 	live, err = suite.WatchClient(box)

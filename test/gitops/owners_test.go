@@ -38,7 +38,8 @@ func (f *fixture) owner(manager string) string {
 // entry of the table is true.
 func (f *fixture) fieldsAreOwned(complete ...string) {
 	f.Helper()
-	table := page.Fields()
+	table, err := pages.Fields()
+	f.Expect(err).NotTo(HaveOccurred())
 	f.Expect(table).NotTo(BeEmpty(), "rows of the table")
 	for kind, row := range table {
 		managed := map[string]bool{}
@@ -56,7 +57,7 @@ func (f *fixture) fieldsAreOwned(complete ...string) {
 		}
 		for entry := range managed {
 			who, field, _ := strings.Cut(entry, " ")
-			f.Expect(allowed[who]).To(ContainElement(field), "%s sets %s of a %s, but docs/gitops.md does not list this", who, field, kind)
+			f.Expect(allowed[who]).To(ContainElement(field), "%s sets %s of a %s, but docs/reference.md does not list this", who, field, kind)
 		}
 		for _, field := range row.Filled {
 			f.Expect(managed[user+" "+field] && managed[provider+" "+field]).To(BeFalse(), "user and provider both set %s of a %s", field, kind)
@@ -74,7 +75,7 @@ func (f *fixture) complete(kind string, managed map[string]bool, columns map[str
 	for who, fields := range columns {
 		for _, field := range fields {
 			f.Expect(managed[who+" "+field] || who == core && managed[user+" "+field]).To(BeTrue(),
-				"docs/gitops.md says that %s sets %s of a %s, but the fields that were set are %v", who, field, kind, managed)
+				"docs/reference.md says that %s sets %s of a %s, but the fields that were set are %v", who, field, kind, managed)
 		}
 	}
 }

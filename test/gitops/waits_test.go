@@ -16,7 +16,7 @@ import (
 // waits runs the kubectl wait commands of the page.
 func (f *fixture) waits() {
 	f.Helper()
-	all, err := page.Waits()
+	all, err := pages.Waits()
 	f.Expect(err).NotTo(HaveOccurred())
 	f.Expect(all).NotTo(BeEmpty(), "kubectl wait commands of the page")
 	for _, arguments := range all {

@@ -1,9 +1,10 @@
 {{- define "tables" -}}
 # Reference
 
-- [Conditions](#conditions), [reasons](#reasons), [events](#events)
+- [Conditions](#conditions), [reasons](#reasons), [events](#events), [alert rules](#alert-rules)
 - [Annotations](#annotations), [flags of the manager](#flags), [rights of the manager](#rights-of-the-manager)
-- [Metrics](#metrics), [alert rules](#alert-rules), [dashboards](#dashboards)
+- [Who sets which field](#who-sets-which-field)
+- [Metrics](#metrics), [dashboards](#dashboards)
 - [portalctl](#portalctl), the portal's API on the command line
 - [Kinds](#kinds), with every field
 
@@ -11,13 +12,16 @@
 
 ## Conditions
 
-Conditions of the PortalControlPlane, unless the second column names another kind:
+These are conditions of the PortalControlPlane, unless the table names another kind:
 
 | Type | True means |
 | --- | --- |
-| `Ready` | `Available`, `VersionUpToDate` and `WorkersReady` are True. PortalCluster: `IdentityReady` and `NetworkReady` are True. PortalClusterIdentity: the Secret is complete. PortalMachine, PortalMachinePool: the object has its nodes |
-| `IdentityReady` | PortalCluster: the portal has accepted the login |
-| `NetworkReady` | PortalCluster: VPC and network are known |
+| `Ready` | `Available`, `VersionUpToDate` and `WorkersReady` are True |
+| `Ready` of a PortalCluster | `IdentityReady` and `NetworkReady` are True |
+| `Ready` of a PortalClusterIdentity | its Secret is complete |
+| `Ready` of a PortalMachine or PortalMachinePool | the object has its nodes |
+| `IdentityReady` | of a PortalCluster: the portal has accepted the login |
+| `NetworkReady` | of a PortalCluster: VPC and network are known |
 | `Available` | `Provisioned`, `KubeconfigReady` and `Connected` are True |
 | `Provisioned` | the portal cluster exists |
 | `KubeconfigReady` | the Secret `<cluster>-kubeconfig` exists |
@@ -25,10 +29,10 @@ Conditions of the PortalControlPlane, unless the second column names another kin
 | `VersionUpToDate` | the portal cluster runs `spec.version` |
 | `WorkersReady` | Machines and worker nodes are one to one |
 | `TopologyUpgradable` | an upgrade of `spec.topology.version` would reach the MachineDeployments |
-| `OperationInProgress` | an operation runs at the portal, or its answer is lost |
-| `RollingOut` | the same, and the operation is an upgrade |
-| `ScalingUp` | the same, and the operation is a scale to more workers |
-| `ScalingDown` | the same, and the operation is a scale to fewer workers |
+| `OperationInProgress` | an operation runs at the portal, or the portal's answer to it is lost |
+| `RollingOut` | an upgrade runs at the portal |
+| `ScalingUp` | a scale to more workers runs at the portal |
+| `ScalingDown` | a scale to fewer workers runs at the portal |
 | `Deleting` | the object is being deleted |
 | `Paused` | the object is [paused](credentials.md#pause) |
 
@@ -41,7 +45,7 @@ Good states, and reasons to wait:
 
 | Reason | Meaning |
 | --- | --- |
-| `Ready`, `Idle` | the good state. The message has what is special about it |
+| `Ready`, `Idle` | the good state |
 | `NotDeleting`, `NotRollingOut`, `NotScalingUp`, `NotScalingDown`, `NotPaused` | the good state of a condition that is False |
 | `Paused` | [end the pause](credentials.md#pause) |
 | `NotYetReported` | the condition that `Ready` or `Available` needs does not exist yet |
@@ -65,8 +69,8 @@ Reasons that may need you:
 | `InsufficientCapacity` | the zone has no room. The provider tries again. A creation can also go to [another zone](flavors.md) |
 | `JobFailed` | the message has the portal's error. If it does not say what to change, ask the portal's support |
 | `JobStuck` | no progress for [30 minutes](troubleshooting.md#a-scale-or-an-upgrade-does-not-end) |
-| `AnswerLost` | a lost scale, upgrade, deletion or [creation of a VPC](troubleshooting.md#an-answer-was-lost) |
-| `OutcomeUnknown` | a lost creation. [Look at the portal](restore.md#a-creation-whose-outcome-is-unknown) |
+| `AnswerLost` | the portal's answer to a scale, an upgrade, a deletion or the creation of a VPC [was lost](troubleshooting.md#an-answer-was-lost). The provider finds out what happened |
+| `OutcomeUnknown` | the portal's answer to a creation was lost. [Look at the portal](restore.md#a-creation-whose-outcome-is-unknown) |
 | `OwnedByAnother` | another object owns the portal cluster. Delete this Cluster, or [hand over](restore.md#if-the-old-manager-still-runs). Of a PortalMachinePool: the Cluster has two MachinePools. Delete one |
 | `RestoredObject` | the object is a copy, or from a backup. [Decide](restore.md#restoredobject) |
 | `PortalClusterGone` | the portal does not know [the cluster](restore.md#the-portal-cluster-is-gone) |
@@ -92,9 +96,10 @@ condition's reason and message. Other events:
 | Reason | What happened, and what to do |
 | --- | --- |
 | `OperationStarted`, `OperationSucceeded` | the portal accepted or finished an operation |
-| `OperationFailed` | a job failed, or a person abandoned it. When the object is deleted, another event names the clusters whose creation failed: delete what remains of them |
+| `OperationFailed` | a job failed, or a person abandoned it. After failed creations, the deletion of the object has another such event. It names clusters that may remain: delete them at the portal |
 | `PortalClusterAdopted` | the object has the portal cluster of `spec.clusterID`. The message says what a deletion does |
-| `NodeDrainStarted`, `NodeDrainEnded` | core or the provider drains a Node that the portal is expected to remove next. The Node is drained, or stays and takes Pods again |
+| `NodeDrainStarted` | the drain of a Node that the portal is expected to remove begins |
+| `NodeDrainEnded` | the Node is drained. Or it stays, and takes Pods again: the message says which |
 | `NodeDrainBlocked` | the Pods in the message cannot be evicted. [A drain blocks](troubleshooting.md#a-drain-blocks) |
 | `MachineMoved` | a Machine got another Node. The message has the reason |
 | `UnexpectedWorkersRemoved` | the portal removed other workers than expected, perhaps with their Pods. [Set the order](scale.md#which-node-goes) |
@@ -125,9 +130,30 @@ The provider sets `portal-*` on its objects and on Machines, and these on Nodes,
 | `remediated` | a MachineHealthCheck has replaced the Node's Machine |
 | `scale-down-disabled` | the provider has set the [autoscaler's annotation](autoscaler.md#what-it-can-remove) of that name |
 
-**Another system manages the PortalCluster:** create it with core's annotation `cluster.x-k8s.io/managed-by`. Then the provider does not change it.
-The other system sets `status.initialization.provisioned`, `status.vpcID` and, for your own network, `status.networkID`. A PortalCluster that got the
-annotation later stays in deletion until you remove the annotation.
+**To let another system manage a PortalCluster**, create it with core's annotation `cluster.x-k8s.io/managed-by`. The provider then does not change the
+PortalCluster. The other system sets `status.initialization.provisioned`, `status.vpcID` and, for a network that exists, `status.networkID`. Do not set the
+annotation later: the deletion of the PortalCluster would then hang until you remove the annotation.
+
+## Who sets which field
+
+The fourth column has what the provider sets. `portal-*` are annotations with the prefix `infrastructure.cluster.x-k8s.io/`.
+
+| Kind | You set | Filled in if you leave it out | The provider sets | Core sets |
+| --- | --- | --- | --- | --- |
+| `PortalCluster` | `spec.identityRef` `spec.zoneID` `spec.vpc` `spec.network` | | `finalizers` `portal-*` `status` | `labels` `ownerReferences` |
+| `PortalControlPlane` | `spec.version` `spec.replicas` `spec.description` `spec.removalOrder` `spec.workerNodeSelector` `spec.workers` | `spec.clusterName` `spec.clusterID` `spec.controlPlaneEndpoint` `spec.deletionPolicy` | `finalizers` `portal-*` `status` | `labels` `ownerReferences` |
+| `PortalMachineTemplate` | `spec.template` | | `status` | `ownerReferences` |
+| `PortalMachine` | | | `spec.providerID` `spec.node` `status` | `spec.serviceOfferingID` `spec.sshKeyPair` `labels` `ownerReferences` |
+| `PortalMachinePoolTemplate` | `spec.template` | | | `ownerReferences` |
+| `PortalMachinePool` | `spec.serviceOfferingID` `spec.sshKeyPair` | | `spec.providerIDList` `status` `finalizers` | `ownerReferences` |
+| `PortalBootstrapConfig` | | | `status` | `labels` `ownerReferences` |
+| `PortalClusterIdentity` | `spec.secretRef` `spec.allowedNamespaces` `spec.limits` | | `finalizers` `status` | |
+| `PortalClusterTemplate` | `spec.template` | | | `ownerReferences` |
+| `PortalControlPlaneTemplate` | `spec.template` | | | `ownerReferences` |
+| `PortalBootstrapConfigTemplate` | `spec.template` | | | `ownerReferences` |
+
+Objects may also have the annotation `clusterctl.cluster.x-k8s.io/block-move`, and MachinePools `cluster.x-k8s.io/paused: portal-upgrade`. The provider's
+field manager is `cluster-api-provider-portal`.
 
 ## Flags
 
@@ -230,16 +256,33 @@ $ kubectl create clusterrolebinding capportal-kube-state-metrics \
 
 Have Prometheus keep the label `namespace` of these series (`honor_labels: true`).
 
-### Alert rules
+## Alert rules
 
-[Troubleshooting](troubleshooting.md#alerts) explains each alert. Those about conditions need kube-state-metrics, and are silent without it.
+Alerts about conditions need kube-state-metrics, and are silent without it. The rules are files of the release, and `make release-manifests` writes them to
+`out/`. To find the object behind an alert, run `kubectl get portalclusters,portalcontrolplanes -A`.
 
 ```console
 $ promtool check rules prometheus-rules.yaml       # then add the file to rule_files
 $ kubectl apply -f prometheusrule.yaml             # with the operator; add the labels by which your Prometheus selects rules
 ```
 
-### Dashboards
+| Alert | What it means, and what to do |
+| --- | --- |
+| `JobStuck` | [A scale or an upgrade does not end](troubleshooting.md#a-scale-or-an-upgrade-does-not-end) |
+| `OutcomeUnknown` | a lost creation waits for a [person](restore.md#a-creation-whose-outcome-is-unknown) |
+| `PortalUnreachable` | see [`PortalUnavailable`](troubleshooting.md#the-portal-or-the-way-to-it) |
+| `LoginRefused` | see [`Unauthorized` and `MFARequired`](troubleshooting.md#the-portal-or-the-way-to-it) |
+| `ClusterGoneAtPortal` | see [`PortalClusterGone`](troubleshooting.md#creating-the-portal-cluster) |
+| `DrainBlocked` | nodes have been draining for an hour. No scale-down and no upgrade begins: [A drain blocks](troubleshooting.md#a-drain-blocks) |
+| `DeletionHeld` | a deletion waits for a person: [Deletion hangs](troubleshooting.md#deletion-hangs) |
+| `AccountChanged`, `AnnotationUnreadable` | see [the reason](troubleshooting.md#the-portal-or-the-way-to-it) |
+| `NodesNotReady` | nodes have not been Ready for 15 minutes: [Nodes](troubleshooting.md#nodes) |
+| `AutoscalerCannotScaleDown` | see [below](troubleshooting.md#the-autoscaler-removes-no-nodes) |
+| `RateLimited` | the portal answered more than 1 % of an account's requests with 429, because others use the account too. Use another account, or ask for a higher [limit](fleet.md#the-rate-limit) |
+| `ReconcileErrors` | more than 10 % of a controller's passes end in an unexpected error. See the [log](troubleshooting.md#logs), and objects with `InternalError` |
+| `NoActiveManager` | no manager reports metrics, so the other alerts are silent. Is a Pod the leader (`kubectl get pods,leases -n capportal-system`)? Can Prometheus [read its metrics](#reach-the-metrics)? |
+
+## Dashboards
 
 Import the files `dashboard-*.json` into Grafana, or let Grafana's sidecar find them. All but `dashboard-accounts.json` need kube-state-metrics:
 

@@ -14,7 +14,10 @@ import (
 
 // TestFields checks that the table has every kind of the provider, and each field of its spec once.
 func TestFields(t *testing.T) {
-	table := readPage(t).Fields()
+	table, err := readPages(t).Fields()
+	if err != nil {
+		t.Fatal(err)
+	}
 	files, err := filepath.Glob(filepath.Join(root, "config", "crd", "bases", "*.yaml"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
@@ -31,7 +34,7 @@ func TestFields(t *testing.T) {
 		kind := definition.Spec.Names.Kind
 		row, found := table[kind]
 		if !found {
-			t.Errorf("docs/gitops.md has no row for %s", kind)
+			t.Errorf("docs/reference.md has no row for %s", kind)
 			continue
 		}
 		listed := slices.Concat(row.User, row.Filled, row.Provider, row.Core)
@@ -43,11 +46,11 @@ func TestFields(t *testing.T) {
 				}
 			}
 			if count != 1 {
-				t.Errorf("docs/gitops.md has spec.%s of %s %d times, want once", field, kind, count)
+				t.Errorf("docs/reference.md has spec.%s of %s %d times, want once", field, kind, count)
 			}
 		}
 	}
 	if len(table) != len(files) {
-		t.Errorf("docs/gitops.md has %d rows, and the provider has %d kinds", len(table), len(files))
+		t.Errorf("docs/reference.md has %d rows, and the provider has %d kinds", len(table), len(files))
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -21,14 +20,14 @@ const (
 	Failed     State = "Failed"
 )
 
-// expected are the conditions that the page waits for, by kind: the status that each must have.
+// expected are the conditions that the checks wait for, by kind: the status that each must have.
 var expected = map[string]map[string]string{
 	"PortalControlPlane": {"Available": "True", "VersionUpToDate": "True", "WorkersReady": "True"},
 	"MachineDeployment":  {"Available": "True", "RollingOut": "False", "ScalingUp": "False", "ScalingDown": "False"},
 	"Cluster":            {"Available": "True", "RollingOut": "False", "ScalingUp": "False", "ScalingDown": "False"},
 }
 
-// Check judges an object of one of the kinds by what the page says: a change has arrived when the conditions say so for the present generation,
+// Check judges an object of one of the kinds as the checks do: a change has arrived when the conditions say so for the present generation,
 // and core has passed a topology on. A person has to act if one of them has one of the given reasons.
 func Check(o *unstructured.Unstructured, reasons []string) State {
 	if seen, found, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); found && seen != o.GetGeneration() {
@@ -69,22 +68,23 @@ func conditions(o *unstructured.Unstructured) map[string]condition {
 	return current
 }
 
-// Conditions are the types of the conditions that the snippets name, and words are the tools' own words in them.
+// Conditions are the types of the conditions that the checks name, and words are the tools' own words in them.
 var (
 	Conditions = []string{"Available", "VersionUpToDate", "WorkersReady", "Deleting", "RollingOut", "ScalingUp", "ScalingDown", "TopologyReconciled"}
 	words      = []string{"True", "False", "Healthy", "Progressing", "Degraded"}
 	quoted     = regexp.MustCompile(`['"]([A-Z]\w+)['"]`)
 )
 
-// Reasons returns the reasons that the snippet of the section with the heading names: all quoted names that are nothing else.
-func (p Page) Reasons(heading string) ([]string, error) {
-	blocks, err := p.blocks(heading, "yaml")
-	var reasons []string
-	for _, name := range quoted.FindAllStringSubmatch(strings.Join(blocks, ""), -1) {
+// Reasons returns the reasons for which the checks for Flux fail.
+func (p Pages) Reasons() []string { return reasonsIn(p.flux) }
+
+// reasonsIn returns the reasons that a check names: all quoted names that are nothing else.
+func reasonsIn(check string) (reasons []string) {
+	for _, name := range quoted.FindAllStringSubmatch(check, -1) {
 		if !slices.Contains(Conditions, name[1]) && !slices.Contains(words, name[1]) {
 			reasons = append(reasons, name[1])
 		}
 	}
 	slices.Sort(reasons)
-	return slices.Compact(reasons), err
+	return slices.Compact(reasons)
 }

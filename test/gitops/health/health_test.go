@@ -14,18 +14,18 @@ import (
 
 const root = "../../.."
 
-func readPage(t *testing.T) Page {
+func readPages(t *testing.T) Pages {
 	t.Helper()
-	page, err := ReadPage(filepath.Join(root, "docs", "gitops.md"))
+	pages, err := ReadPages(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return page
+	return pages
 }
 
-// TestNames checks that Flux and Argo CD fail for the same reasons, and that the API or core has every name in the snippets.
+// TestNames checks that Flux and Argo CD fail for the same reasons, and that the API or core has every name in the checks.
 func TestNames(t *testing.T) {
-	page := readPage(t)
+	pages := readPages(t)
 	var source strings.Builder
 	for _, pattern := range []string{filepath.Join(root, "api", "v1beta1", "*.go"), filepath.Join(coreTypes(t), "*.go")} {
 		files, err := filepath.Glob(pattern)
@@ -40,12 +40,12 @@ func TestNames(t *testing.T) {
 			source.Write(text)
 		}
 	}
-	flux, err := page.Reasons("### Flux")
-	if err != nil || len(flux) == 0 {
-		t.Fatal(flux, err)
+	flux := pages.Reasons()
+	if len(flux) == 0 {
+		t.Fatal("the checks for Flux name no reason")
 	}
-	if argo, err := page.Reasons("### Argo CD"); err != nil || !slices.Equal(flux, argo) {
-		t.Errorf("Flux fails for %v, Argo CD for %v, %v", flux, argo, err)
+	if argo := reasonsIn(pages.argoCD); !slices.Equal(flux, argo) {
+		t.Errorf("Flux fails for %v, Argo CD for %v", flux, argo)
 	}
 	for _, name := range slices.Concat(flux, Conditions) {
 		if !regexp.MustCompile(`(?:Reason|Condition)\s+= "` + name + `"`).MatchString(source.String()) {

@@ -1,49 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package health reads the table of fields and the names in the health checks from docs/gitops.md, and judges objects as the page describes.
-// It does not evaluate the checks, which are in the languages of Flux and Argo CD.
+// Package health reads the pages and examples for GitOps: the table of fields of docs/reference.md, the waits of docs/gitops.md, and the names in
+// the health checks of config/examples. It judges objects as the checks do, but does not evaluate them, because they are in the languages of Flux
+// and Argo CD.
 package health
 
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 )
 
-// Page is docs/gitops.md.
-type Page struct{ text string }
+// Pages are the texts of the repository.
+type Pages struct{ gitOps, reference, flux, argoCD string }
 
-// ReadPage reads the page from a file.
-func ReadPage(file string) (Page, error) {
-	text, err := os.ReadFile(file)
-	return Page{string(text)}, err
+// ReadPages reads the texts from the root of the repository.
+func ReadPages(root string) (p Pages, err error) {
+	for file, text := range map[string]*string{
+		"docs/gitops.md": &p.gitOps, "docs/reference.md": &p.reference,
+		"config/examples/flux-health.yaml": &p.flux, "config/examples/argocd-health.yaml": &p.argoCD,
+	} {
+		raw, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			return Pages{}, err
+		}
+		*text = string(raw)
+	}
+	return p, nil
 }
 
-// blocks returns the code blocks of a language in the section with the heading.
-func (p Page) blocks(heading, language string) ([]string, error) {
-	_, section, found := strings.Cut(p.text, "\n"+heading+"\n")
+// section returns the text from the heading to the next one.
+func section(page, heading string) (string, error) {
+	_, text, found := strings.Cut(page, "\n"+heading+"\n")
 	if !found {
-		return nil, fmt.Errorf("the page has no heading %q", heading)
+		return "", fmt.Errorf("the page has no heading %q", heading)
 	}
-	if end := regexp.MustCompile(`(?m)^#+ `).FindStringIndex(section); end != nil {
-		section = section[:end[0]]
+	if end := regexp.MustCompile(`(?m)^#+ `).FindStringIndex(text); end != nil {
+		text = text[:end[0]]
 	}
-	var all []string
-	for _, block := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(section, -1) {
-		all = append(all, block[1])
-	}
-	return all, nil
+	return text, nil
 }
 
-// Waits returns the arguments of the kubectl wait commands on the page.
-func (p Page) Waits() ([][]string, error) {
-	blocks, err := p.blocks("### kubectl wait", "console")
+// Waits returns the arguments of the kubectl wait commands of docs/gitops.md.
+func (p Pages) Waits() ([][]string, error) {
+	text, err := section(p.gitOps, "### kubectl wait")
 	if err != nil {
 		return nil, err
 	}
 	var all [][]string
-	for line := range strings.Lines(strings.Join(blocks, "")) {
+	for line := range strings.Lines(text) {
 		if arguments, found := strings.CutPrefix(line, "$ kubectl wait "); found {
 			all = append(all, strings.Fields(arguments))
 		}
@@ -57,9 +64,13 @@ type Row struct{ User, Filled, Provider, Core []string }
 var span = regexp.MustCompile("`([^`]+)`")
 
 // Fields returns the table of fields by kind.
-func (p Page) Fields() map[string]Row {
+func (p Pages) Fields() (map[string]Row, error) {
+	text, err := section(p.reference, "## Who sets which field")
+	if err != nil {
+		return nil, err
+	}
 	table := map[string]Row{}
-	for line := range strings.Lines(p.text) {
+	for line := range strings.Lines(text) {
 		cells := strings.Split(line, "|")
 		if len(cells) != 7 {
 			continue
@@ -74,5 +85,5 @@ func (p Page) Fields() map[string]Row {
 			table[spans[1][0]] = Row{spans[2], spans[3], spans[4], spans[5]}
 		}
 	}
-	return table
+	return table, nil
 }
