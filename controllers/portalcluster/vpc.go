@@ -24,16 +24,32 @@ const vpcFresh = time.Minute
 func (r *Reconciler) reconcileVPC(ctx context.Context, s *scope) outcome.Outcome {
 	vpc := s.portalCluster.Spec.VPC
 	switch {
-	case vpc.ID != "":
-		s.vpcID = vpc.ID
-		return outcome.Outcome{}
-	case s.portalCluster.Status.VPCID != "" && s.upToDate():
+	case vpc.ID == "" && s.portalCluster.Status.VPCID != "" && s.upToDate():
 		s.vpcID = s.portalCluster.Status.VPCID
 		return outcome.Outcome{}
 	case ptr.Deref(vpc.Create, false):
 		return r.ensureVPC(ctx, s, vpc.Name)
 	}
+	if o := r.abandonVPC(ctx, s); !o.IsDone() {
+		return o
+	}
+	if vpc.ID != "" {
+		s.vpcID = vpc.ID
+		return outcome.Outcome{}
+	}
 	return r.lookUp(ctx, s, vpc.Name, func(missing outcome.Outcome) outcome.Outcome { return missing })
+}
+
+// abandonVPC ends the creation of a VPC for which spec does not ask any more. Otherwise a network could not be created.
+func (r *Reconciler) abandonVPC(ctx context.Context, s *scope) outcome.Outcome {
+	state, err := operation.Load(s.portalCluster)
+	if err != nil {
+		return outcome.StallFor(0, infrav1.AnnotationUnreadableReason, "%v", err)
+	}
+	if !state.Op().Is(operation.CreateVPC) {
+		return outcome.Outcome{}
+	}
+	return r.runner(s, &state).Finish(ctx, operation.Abandoned, "")
 }
 
 // upToDate reports whether the ids in status belong to spec, which a user may have corrected since then.

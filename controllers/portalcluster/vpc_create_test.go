@@ -132,6 +132,28 @@ func TestCreateVPC(t *testing.T) {
 			t.Errorf("%+v, %v", state.Op(), err)
 		}
 	})
+	t.Run("replaced by one that exists", func(t *testing.T) {
+		for name, test := range map[string]struct {
+			fault emulator.Fault
+			until string
+			vpc   func(id string) infrav1.PortalVPC
+		}{
+			"while the job runs":         {emulator.Fault{Job: emulator.JobStuck}, infrav1.CreatingReason, func(id string) infrav1.PortalVPC { return infrav1.PortalVPC{ID: id} }},
+			"after the answer was lost":  {emulator.Fault{Cut: true}, infrav1.AnswerLostReason, func(id string) infrav1.PortalVPC { return infrav1.PortalVPC{ID: id} }},
+			"by its name, after a loss ": {emulator.Fault{Cut: true}, infrav1.AnswerLostReason, func(string) infrav1.PortalVPC { return infrav1.PortalVPC{Name: "default"} }},
+		} {
+			t.Run(name, func(t *testing.T) {
+				b := newVPCBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"}, "new", test.fault)
+				b.until(test.until)
+				id := b.portal.VPCs()[0].ID
+				b.correct(func(spec *infrav1.PortalClusterSpec) { spec.VPC = test.vpc(id) })
+				b.until(infrav1.ReadyReason)
+				if got := b.get().Status; got.VPCID != id || got.NetworkID == "" || len(b.portal.Networks()) != 1 {
+					t.Errorf("VPC %q, network %q of %v", got.VPCID, got.NetworkID, b.portal.Networks())
+				}
+			})
+		}
+	})
 	t.Run("whose request is lost", func(t *testing.T) {
 		b := newVPCBench(t, nil, "new", emulator.Fault{Cut: true, Count: 1})
 		b.until(infrav1.AnswerLostReason)
