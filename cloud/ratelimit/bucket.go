@@ -19,7 +19,7 @@ const (
 type bucket struct {
 	limit float64 // requests per minute
 	known bool    // the options or the portal have named the limit
-	burst float64 // the options' until the portal says what remains, then the most that it has said
+	burst float64 // the options', or less if the limit is small, until the portal says what remains. Then the most that it has said
 	seen  bool    // the portal has said what remains
 	part  float64 // of limit and burst that the options give to this limiter
 	share float64 // of that part that is in use: less after a 429, then slowly more
@@ -80,11 +80,15 @@ func (b *bucket) follow(remaining, inFlight int) {
 	b.level = max(min(b.level, left, b.capacity()), -standardBurst) // at most so many are believed to be on the way
 }
 
-// setLimit takes over a limit that the portal names.
+// setLimit takes over a limit that the portal names. A portal that names it only when it refuses a request never says what remains. A small
+// account then has a burst in the proportion of the standard tier.
 func (b *bucket) setLimit(limit int) {
-	if limit > 0 && limit <= MaxLimit {
-		b.limit = float64(limit)
-		b.known = true
+	if limit <= 0 || limit > MaxLimit {
+		return
+	}
+	b.limit, b.known = float64(limit), true
+	if !b.seen {
+		b.burst = min(b.burst, max(1, math.Floor(b.limit*standardBurst/standardLimit)))
 	}
 }
 

@@ -5,6 +5,7 @@ package ratelimit
 import (
 	"math"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,34 +19,38 @@ func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 func TestBurst(t *testing.T) {
 	for name, test := range map[string]struct {
 		options   Options
-		remaining []string // of answers in this order. A "429" is a refusal, with nothing remaining
+		remaining []string // of answers in this order. A "429" is a refusal, with nothing remaining. "429 of 60" names the limit
 		want      float64
 	}{
-		"no headers":               {Options{}, []string{""}, 45},
-		"not a number":             {Options{}, []string{"-1"}, 45},
-		"standard tier":            {Options{}, []string{"49"}, 45},
-		"a small account":          {Options{}, []string{"9"}, 9},
-		"of which one is left":     {Options{}, []string{"1"}, 1},
-		"nothing is left":          {Options{}, []string{"0"}, 1},
-		"others use less again":    {Options{}, []string{"3", "9", "5"}, 9},
-		"a higher tier":            {Options{}, []string{"149"}, 135},
-		"a month's requests":       {Options{}, []string{"50000"}, 270},
-		"less than the options":    {Options{Burst: 100}, []string{"9"}, 9},
-		"more than the options":    {Options{Burst: 5}, []string{"9"}, 9},
-		"refused at first":         {Options{}, []string{"429"}, 45},
-		"refused in between":       {Options{}, []string{"9", "429"}, 9},
-		"refused, and then heard":  {Options{}, []string{"429", "9"}, 9},
-		"half of a higher tier":    {Options{AccountShare: 0.5}, []string{"149"}, 67.5},
-		"half of a small account":  {Options{AccountShare: 0.5}, []string{"9"}, 4.5},
-		"less than one of account": {Options{AccountShare: 0.1}, []string{"9"}, 1},
+		"no headers":                 {Options{}, []string{""}, 45},
+		"not a number":               {Options{}, []string{"-1"}, 45},
+		"standard tier":              {Options{}, []string{"49"}, 45},
+		"a small account":            {Options{}, []string{"9"}, 9},
+		"of which one is left":       {Options{}, []string{"1"}, 1},
+		"nothing is left":            {Options{}, []string{"0"}, 1},
+		"others use less again":      {Options{}, []string{"3", "9", "5"}, 9},
+		"a higher tier":              {Options{}, []string{"149"}, 135},
+		"a month's requests":         {Options{}, []string{"50000"}, 270},
+		"less than the options":      {Options{Burst: 100}, []string{"9"}, 9},
+		"more than the options":      {Options{Burst: 5}, []string{"9"}, 9},
+		"refused at first":           {Options{}, []string{"429"}, 45},
+		"refused by a small account": {Options{}, []string{"429 of 60"}, 9},
+		"refused by a large account": {Options{}, []string{"429 of 900"}, 45},
+		"refused by a tiny account":  {Options{}, []string{"429 of 3"}, 1},
+		"refused, then more heard":   {Options{}, []string{"429 of 60", "19"}, 18},
+		"refused in between":         {Options{}, []string{"9", "429"}, 9},
+		"refused, and then heard":    {Options{}, []string{"429", "9"}, 9},
+		"half of a higher tier":      {Options{AccountShare: 0.5}, []string{"149"}, 67.5},
+		"half of a small account":    {Options{AccountShare: 0.5}, []string{"9"}, 4.5},
+		"less than one of account":   {Options{AccountShare: 0.1}, []string{"9"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := NewLimiter(test.options)
 				for _, remaining := range test.remaining {
 					r := granted(t, l, "a", Read)
-					if remaining == "429" {
-						send(t, l, r, 429, "X-RateLimit-Remaining", "0", "Retry-After", "1")
+					if refused, limit, _ := strings.Cut(remaining, " of "); refused == "429" {
+						send(t, l, r, 429, "X-RateLimit-Remaining", "0", "Retry-After", "1", "X-RateLimit-Limit", limit)
 					} else {
 						send(t, l, r, 200, "X-RateLimit-Remaining", remaining)
 					}
