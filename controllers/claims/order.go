@@ -23,12 +23,14 @@ const (
 type NodeSnapshot struct {
 	UID     string `json:"uid"`
 	Created int64  `json:"created"` // in seconds since 1970, which is as exact as Kubernetes is
+	// Schedulable: the node took Pods. If the operation fails, this is true until lifecycle.RestoreScheduling has looked at the node.
+	Schedulable bool `json:"schedulable,omitempty"`
 }
 
 // Snapshot records the nodes before a scale, to compare them with those after it.
 func Snapshot(nodes []Node) (seen []NodeSnapshot) {
 	for _, n := range nodes {
-		seen = append(seen, NodeSnapshot{UID: n.UID, Created: n.Created.Unix()})
+		seen = append(seen, NodeSnapshot{UID: n.UID, Created: n.Created.Unix(), Schedulable: !n.Cordoned})
 	}
 	return seen
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,15 +20,16 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
-// RestoreScheduling makes the worker nodes schedulable that a failed upgrade left cordoned: a portal that drains nodes itself does that to
-// the node at which it fails. A node that was cordoned before the upgrade, or that has a taint of its own, stays as it is. This happens once
-// after the failure, so a later cordon stays too.
+// RestoreScheduling makes the worker nodes schedulable that a failed scale-down or upgrade left cordoned: a portal that drains nodes itself
+// does that to the node at which it fails. A node that was cordoned before, or that has a mark of the provider or a taint of its own, stays as
+// it is. This happens once after the failure, so a later cordon stays too.
 func RestoreScheduling(ctx context.Context, p *pass.Pass, workload client.Client, nodes []corev1.Node, machines []clusterv1.Machine) error {
-	if !p.Last.Is(operation.Upgrade) || p.Last.Result != operation.Failed || len(p.Last.Before) == 0 || p.BeingDeleted() {
+	failed := (p.Last.Is(operation.Upgrade) || p.Last.RemovesNodes()) && p.Last.Result == operation.Failed
+	if !failed || p.BeingDeleted() || !slices.ContainsFunc(p.Last.Before, func(b claims.NodeSnapshot) bool { return b.Schedulable }) {
 		return nil
 	}
 	for _, n := range nodes {
-		if !slices.ContainsFunc(p.Last.Before, func(b claims.NodeSnapshot) bool { return b.UID == string(n.UID) }) {
+		if !slices.ContainsFunc(p.Last.Before, func(b claims.NodeSnapshot) bool { return b.UID == string(n.UID) && b.Schedulable }) {
 			continue
 		}
 		if err := restoreNode(ctx, p, workload, n.Name, machines); client.IgnoreNotFound(err) != nil {
@@ -36,7 +38,10 @@ func RestoreScheduling(ctx context.Context, p *pass.Pass, workload client.Client
 	}
 	return p.Change(ctx, func(next *operation.State) {
 		done := *next.Last
-		done.Before = nil
+		done.Before = slices.Clone(done.Before)
+		for i := range done.Before {
+			done.Before[i].Schedulable = false
+		}
 		next.Last = &done
 	})
 }
@@ -44,21 +49,26 @@ func RestoreScheduling(ctx context.Context, p *pass.Pass, workload client.Client
 // restoreNode reads the Node past the cache, which may not show the cordon yet.
 func restoreNode(ctx context.Context, p *pass.Pass, workload client.Client, name string, machines []clusterv1.Machine) error {
 	n := &corev1.Node{}
-	if err := workload.Get(ctx, client.ObjectKey{Name: name}, n); err != nil || !n.Spec.Unschedulable {
+	if err := workload.Get(ctx, client.ObjectKey{Name: name}, n); err != nil || !n.Spec.Unschedulable || drainedByProvider(n) {
 		return err
 	}
 	if why := staysCordoned(n, machines); why != "" {
-		p.WarnAbout("Node", name, infrav1.EventOperationFailed, string(operation.Upgrade),
+		p.WarnAbout("Node", name, infrav1.EventOperationFailed, string(p.Last.Type),
 			"The %s failed, and worker node %s has been cordoned since then. It stays cordoned, because %s", p.Last, name, why)
 		return nil
 	}
 	if err := (operation.Writer{Client: workload}).Change(ctx, n, func() { n.Spec.Unschedulable = false }); err != nil {
 		return err
 	}
-	ctrl.LoggerFrom(ctx).Info("Made a Node schedulable that a failed upgrade left cordoned", "Node", name)
-	p.WarnAbout("Node", name, infrav1.EventOperationFailed, string(operation.Upgrade),
+	ctrl.LoggerFrom(ctx).Info("Made a Node schedulable that a failed operation left cordoned", "Node", name, "why", p.Last.String()+" failed")
+	p.WarnAbout("Node", name, infrav1.EventOperationFailed, string(p.Last.Type),
 		"The %s failed and left worker node %s cordoned. The provider made the node schedulable again", p.Last, name)
 	return nil
+}
+
+// drainedByProvider reports whether the provider drains the Node, or has drained it.
+func drainedByProvider(n *corev1.Node) bool {
+	return metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainStartedAnnotation) || metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation)
 }
 
 // staysCordoned returns why the Node must not take Pods, or "". Kubernetes itself sets taints of node.kubernetes.io.
@@ -79,12 +89,10 @@ func staysCordoned(n *corev1.Node, machines []clusterv1.Machine) string {
 	return ""
 }
 
-// schedulable returns the nodes that take Pods, as they are before an upgrade.
-func schedulable(nodes []corev1.Node) (seen []claims.NodeSnapshot) {
+// snapshot records the nodes before an upgrade.
+func snapshot(nodes []corev1.Node) (seen []claims.NodeSnapshot) {
 	for _, n := range nodes {
-		if !n.Spec.Unschedulable {
-			seen = append(seen, claims.NodeSnapshot{UID: string(n.UID), Created: n.CreationTimestamp.Unix()})
-		}
+		seen = append(seen, claims.NodeSnapshot{UID: string(n.UID), Created: n.CreationTimestamp.Unix(), Schedulable: !n.Spec.Unschedulable})
 	}
 	return seen
 }

@@ -130,7 +130,7 @@ func (k *Clusters) upgrade(
 		if o := pause(ctx); !o.IsDone() {
 			return o
 		}
-		op.Before = schedulable(running.Nodes)
+		op.Before = snapshot(running.Nodes)
 		if p.Op().Lost() {
 			op.Before = p.Op().Before // the portal may have cordoned some by now
 		}

@@ -63,8 +63,7 @@ type Operation struct {
 	// From is the size before a scale, or the largest that it may have been.
 	From       int  `json:"from,omitempty"`
 	FromAtMost bool `json:"fromAtMost,omitempty"`
-	// Before are the worker nodes before a scale. Before an upgrade, they are those that were schedulable, until RestoreScheduling has looked
-	// at them after a failure.
+	// Before are the worker nodes before a scale or an upgrade.
 	Before []claims.NodeSnapshot `json:"before,omitempty"`
 	// Why is why the provider sends the request, for people.
 	Why string `json:"why,omitempty"`

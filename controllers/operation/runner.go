@@ -142,7 +142,11 @@ func (m Runner) notAccepted(ctx context.Context, before State, cause error) outc
 	}
 	refused := cloud.IsQuota(cause) || cloud.IsCapacity(cause) || cloud.IsInvalid(cause) || cloud.IsNotAllowed(cause)
 	if refused && (!last.InFlight() || last.Type == op.Type) { // a refused deletion does not end the operation in flight
-		if err := m.learn(ctx, m.Writer.Persist, Event{Result: Refused, NoWorkers: insistsOnWorkers(op, cause)}); err != nil {
+		result := Refused
+		if last.Lost() {
+			result = Failed // the portal may have carried out a part of the lost one
+		}
+		if err := m.learn(ctx, m.Writer.Persist, Event{Result: result, NoWorkers: insistsOnWorkers(op, cause)}); err != nil {
 			return outcome.Fail(err)
 		}
 	} else {

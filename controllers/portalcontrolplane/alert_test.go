@@ -127,11 +127,13 @@ func TestFailedUpgradeLeavesNoNodeCordoned(t *testing.T) {
 	unschedulable := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	for name, test := range map[string]struct {
 		earlier bool               // the node was cordoned before the upgrade
+		lost    bool               // the answer was lost, so the provider asks again, and is refused
 		mark    func(*corev1.Node) // during the upgrade
 		want    bool               // it stays cordoned
 		says    string
 	}{
 		"by the portal":        {says: "made the node schedulable again"},
+		"the answer was lost":  {lost: true, says: "made the node schedulable again"},
 		"with Kubernetes mark": {mark: func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, unschedulable) }, says: "made the node schedulable again"},
 		"before the upgrade":   {earlier: true, want: true},
 		"marked by another":    {mark: func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, taint) }, want: true, says: "It stays cordoned, because it has taint example.com/broken"},
@@ -147,7 +149,9 @@ func TestFailedUpgradeLeavesNoNodeCordoned(t *testing.T) {
 					}
 				}
 				cordon(test.earlier)
-				pass := f.begin("upgrade", emulator.Fault{Job: emulator.JobFailsHalfway, JobNodes: 2, LeaveCordoned: true, Alert: true, Count: 1})
+				pass := f.begin("upgrade", emulator.Fault{
+					Job: emulator.JobFailsHalfway, JobNodes: 2, LeaveCordoned: true, Alert: true, Count: 1, Cut: test.lost, After: test.lost,
+				})
 				pass()
 				time.Sleep(9 * time.Second)
 				n := &corev1.Node{}
@@ -193,6 +197,36 @@ func TestFailedUpgradeLeavesNoNodeCordoned(t *testing.T) {
 	}
 }
 
+// TestFailedScaleLeavesNoNodeCordoned has a portal that drains another node than the provider expects. The drain fails, and so does the job.
+// That node becomes schedulable. The one that the provider has drained for the scale-down does not.
+func TestFailedScaleLeavesNoNodeCordoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 3, emulator.Durations{})
+		f.strike(emulator.Fault{Path: routeScale, Job: emulator.JobFails, Alert: true, Count: 1})
+		oldest := f.portal.Clusters()[0].Nodes[1].Name
+		f.scale(2)
+		for len(f.answers("scale")) == 0 {
+			f.liveBy(f.pass, 10*time.Second)
+		}
+		if err := (workloads{f.nodes}).Cordon(t.Context(), "", oldest, true); err != nil {
+			t.Fatal(err)
+		}
+		f.liveBy(f.pass, time.Hour)
+		cordoned := []string{}
+		for _, n := range f.workers() {
+			if n.Spec.Unschedulable {
+				cordoned = append(cordoned, n.Name)
+			}
+		}
+		if len(cordoned) != 1 || cordoned[0] == oldest {
+			t.Errorf("cordoned: %v, and the portal cordoned %s", cordoned, oldest)
+		}
+		if told := strings.Join(f.events(), "\n"); !strings.Contains(told, "failed and left worker node "+oldest+" cordoned") {
+			t.Errorf("events: %s", told)
+		}
+	})
+}
+
 // liveBy makes such a pass every ten seconds for that long.
 func (f *fixture) liveBy(pass func() *scope, span time.Duration) (s *scope) {
 	f.Helper()
@@ -225,7 +259,13 @@ func (f *fixture) bounded(method string) {
 		}
 		hours[e.Time.Sub(first)/time.Hour]++
 	}
-	f.Logf("refused requests in each hour: %v", hours)
+	all := make([]int, 6)
+	for _, e := range f.portal.RequestLog() {
+		if since := e.Time.Sub(first); e.Method != "" && since >= 0 {
+			all[since/time.Hour]++
+		}
+	}
+	f.Logf("refused requests in each hour: %v, all requests: %v", hours, all)
 	if hours[0] == 0 || hours[0] > 10 || slices.Max(hours[1:]) > 6 {
 		f.Errorf("refused requests in each hour: %v", hours)
 	}
