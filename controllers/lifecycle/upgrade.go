@@ -103,7 +103,7 @@ func Draining(p *pass.Pass, nodes []corev1.Node, machines []clusterv1.Machine) s
 			return "Machine " + m.Name
 		}
 	}
-	refused := p.Last.Is(operation.Scale) && p.Last.Result != operation.Succeeded
+	refused := p.Last.Is(operation.Scale) && p.Last.Result != operation.Succeeded || p.Backoff.Stalls(string(operation.Scale))
 	for _, n := range nodes {
 		drained := metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation)
 		if metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainStartedAnnotation) || drained && util.IsNodeReady(&n) && !refused {

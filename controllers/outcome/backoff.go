@@ -51,6 +51,12 @@ func (b *Backoff) Recall(key, attempt string) (Outcome, bool) {
 	return r.outcome, true
 }
 
+// Stalls reports whether the last attempt of the key was refused, not long ago, and needs a person.
+func (b *Backoff) Stalls(key string) bool {
+	r, found := b.refused[key]
+	return found && r.outcome.Kind == Stalled && time.Since(r.at) <= forgetAt
+}
+
 // Refuse remembers the outcome of the attempt, and returns it with the time to try again: 30 s after the first refusal, twice as
 // long after each further one up to 10 min, with up to a fifth more as jitter. A Wait starts with its own time and goes up to 2
 // min. If the outcome has a longer time, which the portal asked for, that time is kept.

@@ -4,6 +4,7 @@ package workers
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
 // TestDrainingBeforeUpgrade checks what an upgrade waits for: drains that have begun, and drained nodes that the portal is about to remove.
@@ -72,6 +74,17 @@ func TestDrainingBeforeUpgrade(t *testing.T) {
 			s.members, err = ReadMembers(t.Context(), builder.Build(), s.Cluster)
 			if got := lifecycle.Draining(&s.Pass, s.nodes.Workers, s.members.Machines); err != nil || got != test.want {
 				t.Errorf("waits for %q, want %q; %v", got, test.want, err)
+			}
+			if test.last != upgrade {
+				return
+			}
+			s.Backoff.Refuse(string(operation.Scale), "2", outcome.WaitFor(time.Second, infrav1.PortalBusyReason, "the portal is busy"))
+			if got := lifecycle.Draining(&s.Pass, s.nodes.Workers, s.members.Machines); got != test.want {
+				t.Errorf("while the portal is busy, it waits for %q, want %q", got, test.want)
+			}
+			s.Backoff.Refuse(string(operation.Scale), "2", outcome.StallFor(0, infrav1.RefusedReason, "the cluster is in state Alert"))
+			if got := lifecycle.Draining(&s.Pass, s.nodes.Workers, s.members.Machines); got != "" {
+				t.Errorf("while the portal refuses the scale as well, the upgrade waits for %q", got)
 			}
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 	"github.com/capportal/cluster-api-provider-portal/test/schemes"
@@ -33,7 +34,10 @@ type scene struct {
 // passed is a pass over a running cluster, with 3 workers of which one is free.
 func passed(change ...func(*scene)) *scene {
 	s := &scene{
-		Pass:     pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}, Cluster: &clusterv1.Cluster{}, State: operation.State{Record: operation.Record{Version: "v1.36.3", Size: 3}}},
+		Pass: pass.Pass{
+			ControlPlane: &infrav1.PortalControlPlane{}, Cluster: &clusterv1.Cluster{}, Tools: pass.Tools{Backoff: &outcome.Backoff{}},
+			State: operation.State{Record: operation.Record{Version: "v1.36.3", Size: 3}},
+		},
 		decision: decision{desired: Desired{known: true, objects: 1}, plan: claims.Plan{Present: make([]claims.Node, 3), Free: 1, Desired: 2}},
 	}
 	s.ControlPlane.Spec.ClusterID, s.ControlPlane.Spec.Version, s.ControlPlane.Spec.Replicas = "k8s-1", "v1.36.3", ptr.To[int32](3)
