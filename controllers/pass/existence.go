@@ -76,7 +76,7 @@ func (p *Pass) AskKubeconfig(ctx context.Context, why string, use func(config []
 			return outcome.RetryAfter(0)
 		case cloud.IsNotAllowed(err), cloud.IsBusy(err):
 			return outcome.WaitFor(notRunningRetry, infrav1.WaitingForDependencyReason,
-				"the cluster is not Running yet. The portal returns the kubeconfig when it is")
+				"the cluster is not Running yet%s. The portal returns the kubeconfig when it is", outcome.RequestID(err))
 		case err != nil:
 			return outcome.FromPortalError(err).Prefix("fetch the kubeconfig of cluster %s", id)
 		}
