@@ -72,26 +72,42 @@ func CorrectStale(ctx context.Context, writer client.Client, live client.Reader,
 	return client.IgnoreNotFound(writer.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
-// LetGo returns the change of a Machine whose cluster is being deleted or released. If the garbage collector has deleted the Machine and its
-// MachineSet, the change also removes core's finalizer, because core never reconciles a Machine whose MachineSet is gone. Nothing is skipped: core
+// LetGo returns the change of a Machine whose cluster is being deleted or released. If the Machine is being deleted and its MachineSet or
+// MachineDeployment is gone, the change also removes core's finalizer, because core does not reconcile such a Machine. A restored owner, with
+// another UID than the reference has, counts as gone: core deletes it without waiting for its former dependents. Nothing is skipped: core
 // neither drains nor deletes a node while the Cluster or its control plane is being deleted.
 func LetGo(ctx context.Context, live client.Reader, m *clusterv1.Machine, change func()) (func(), error) {
 	if m.DeletionTimestamp.IsZero() {
 		return change, nil
 	}
-	for _, reference := range To(MachineSet, m) {
-		err := live.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: reference.Name}, &clusterv1.MachineSet{})
-		if apierrors.IsNotFound(err) {
-			return func() {
-				change()
-				controllerutil.RemoveFinalizer(m, clusterv1.MachineFinalizer)
-			}, nil
-		}
-		if err != nil {
-			return change, fmt.Errorf("read MachineSet %s: %w", reference.Name, err)
+	abandoned, err := isAbandoned(ctx, live, m)
+	if !abandoned || err != nil {
+		return change, err
+	}
+	return func() {
+		change()
+		controllerutil.RemoveFinalizer(m, clusterv1.MachineFinalizer)
+	}, nil
+}
+
+// isAbandoned reports whether the MachineSet that owns the Machine, or the MachineDeployment that owns the MachineSet, is gone.
+func isAbandoned(ctx context.Context, live client.Reader, m *clusterv1.Machine) (bool, error) {
+	set := &clusterv1.MachineSet{}
+	for _, step := range []struct {
+		kind      string
+		of, owner client.Object
+	}{{MachineSet, m, set}, {MachineDeployment, set, &clusterv1.MachineDeployment{}}} {
+		for _, reference := range To(step.kind, step.of) {
+			err := live.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: reference.Name}, step.owner)
+			switch {
+			case apierrors.IsNotFound(err), err == nil && step.owner.GetUID() != reference.UID:
+				return true, nil
+			case err != nil:
+				return false, fmt.Errorf("read %s %s: %w", step.kind, reference.Name, err)
+			}
 		}
 	}
-	return change, nil
+	return false, nil
 }
 
 func is(kind string, reference metav1.OwnerReference) bool {

@@ -146,19 +146,36 @@ func (f *fixture) amidScaleDown() []string {
 	return []string{all[0].Name, all[1].Name, byCore.Name, byUser.Name}
 }
 
-// TestAbandonedMachines deletes a control plane with Retain. The garbage collector has deleted the MachineSet of a Machine, which core does not
-// reconcile any more. No person has to remove its finalizer. A Machine whose MachineSet exists, and one that is not being deleted, keep theirs.
+// TestAbandonedMachines deletes a control plane with Retain. The garbage collector has deleted the MachineSet of a Machine or its
+// MachineDeployment, or a restore has replaced one of them. Core does not reconcile the Machine any more. No person has to remove its finalizer.
+// A Machine whose owners exist, and one that is not being deleted, keep theirs.
 func TestAbandonedMachines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 0, emulator.Durations{})
 		f.change(func(cp *infrav1.PortalControlPlane) {
 			cp.Spec.DeletionPolicy, cp.Finalizers = infrav1.DeletionPolicyRetain, []string{infrav1.ControlPlaneFinalizer}
 		})
-		set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: "exists"}}
-		if err := f.store.Create(t.Context(), set); err != nil {
+		deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: "exists", UID: "md"}}
+		if err := f.store.Create(t.Context(), deployment); err != nil {
 			t.Fatal(err)
 		}
-		for name, set := range map[string]string{"abandoned": "gone", "owned": "exists", "kept": "gone"} {
+		for name, owner := range map[string]metav1.OwnerReference{
+			"exists": {Name: "exists", UID: "md"}, "restored": {Name: "exists", UID: "md"}, "orphan": {Name: "gone", UID: "md"}, "stranger": {Name: "exists", UID: "earlier"},
+		} {
+			owner.APIVersion, owner.Kind = clusterv1.GroupVersion.String(), "MachineDeployment"
+			set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
+				Namespace: prod.Namespace, Name: name, UID: "earlier", OwnerReferences: []metav1.OwnerReference{owner},
+			}}
+			if name == "restored" {
+				set.UID = "new"
+			}
+			if err := f.store.Create(t.Context(), set); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, set := range map[string]string{
+			"abandoned": "gone", "of-a-restored-set": "restored", "of-an-orphan": "orphan", "of-a-restored-deployment": "stranger", "owned": "exists", "kept": "gone",
+		} {
 			m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
 				Namespace: prod.Namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: prod.Name}, Finalizers: []string{clusterv1.MachineFinalizer},
 				OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: set, UID: "earlier"}},
@@ -179,7 +196,9 @@ func TestAbandonedMachines(t *testing.T) {
 		if _, err := f.manager.reconcileDelete(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
-		for name, gone := range map[string]bool{"abandoned": true, "owned": false, "kept": false} {
+		for name, gone := range map[string]bool{
+			"abandoned": true, "of-a-restored-set": true, "of-an-orphan": true, "of-a-restored-deployment": true, "owned": false, "kept": false,
+		} {
 			m := &clusterv1.Machine{}
 			err := f.store.Get(t.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: name}, m)
 			if apierrors.IsNotFound(err) != gone || !gone && len(m.Finalizers) != 1 {
