@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -120,7 +121,8 @@ func (k Keeper) PausePool(ctx context.Context, p *pass.Pass, members Members, no
 	}
 	if !asked {
 		pause := func() { metav1.SetMetaDataAnnotation(&mp.ObjectMeta, clusterv1.PausedAnnotation, pausedForUpgrade) }
-		if err := p.Writer.Change(ctx, mp, pause); err != nil {
+		why := "the portal may give new nodes the names of old ones in the upgrade to " + wanted
+		if err := writeLogged(ctx, p.Writer, mp, "Paused the MachinePool", why, pause); err != nil {
 			return false, outcome.Fail(fmt.Errorf("pause MachinePool %s: %w", mp.Name, err))
 		}
 	}
@@ -158,6 +160,7 @@ func (k Keeper) removeNodeRefs(ctx context.Context, mp *clusterv1.MachinePool, w
 	if err := k.Client.Status().Patch(ctx, mp, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("remove nodeRefs of MachinePool %s: %w", mp.Name, err)
 	}
+	ctrl.LoggerFrom(ctx).Info("Removed nodeRefs of the MachinePool", "object", mp.Name, "why", "core would take new Nodes for the earlier ones of these names")
 	return nil
 }
 
@@ -170,7 +173,8 @@ func (k Keeper) endPause(ctx context.Context, writer operation.Writer, mp *clust
 	if err := k.removeNodeRefs(ctx, mp, func(corev1.ObjectReference) bool { return true }); err != nil {
 		return err
 	}
-	if err := writer.Change(ctx, mp, func() { delete(mp.Annotations, clusterv1.PausedAnnotation) }); err != nil {
+	resume := func() { delete(mp.Annotations, clusterv1.PausedAnnotation) }
+	if err := writeLogged(ctx, writer, mp, "Resumed the MachinePool", "no upgrade runs", resume); err != nil {
 		return fmt.Errorf("resume MachinePool %s: %w", mp.Name, err)
 	}
 	return nil
