@@ -38,14 +38,26 @@ var hardships = []struct {
 	{"scale-downs remove half and leave Node objects", emulator.Fault{Job: emulator.JobFailsHalfway, LeaveNodes: true}},
 	{"scale-downs are forgotten", emulator.Fault{Job: emulator.JobForgotten, JobDelay: 5 * time.Second}},
 	{"answers to scale-downs are lost", emulator.Fault{Cut: true, After: true, JobDelay: 5 * time.Second}},
+	{"scale-downs fail, and the cluster needs a repair", emulator.Fault{Job: emulator.JobFails, Alert: true}},
+	{"the portal drains too, and a drain in vain needs a repair", emulator.Fault{Drain: 5 * time.Second, Alert: true}},
 }
 
-// hardship makes scale-downs go wrong for up to 90 seconds. The sequence waits for the end of the fault.
+// hardship makes scale-downs go wrong for up to 90 seconds. The sequence waits for the end of the fault. Then the portal's operator repairs the
+// cluster, if that is needed.
 func (l *life) hardship(context.Context) (string, error) {
 	drawn, lasts := hardships[l.roll.IntN(len(hardships))], l.drawTime(20*time.Second, 90*time.Second)
 	f := drawn.fault
 	f.Method, f.Path, f.Scale = "POST", "/kubernetes-clusters/*/scale", emulator.ScaleDown
-	return fmt.Sprintf("%s for %s", drawn.name, lasts), l.inject(f, time.Now().Add(lasts))
+	err := l.inject(f, time.Now().Add(lasts))
+	l.mends = append(l.mends, func(context.Context) error {
+		cluster := l.portalCluster()
+		if cluster == nil || cluster.State != emulator.ClusterAlert {
+			return nil
+		}
+		l.count("repairs by the portal's operator")
+		return l.box.Portal.Repair(cluster.ID)
+	})
+	return fmt.Sprintf("%s for %s", drawn.name, lasts), err
 }
 
 // drawTime draws a duration between least and most, in whole seconds.
