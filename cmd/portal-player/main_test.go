@@ -116,6 +116,34 @@ func TestDemoHasNoSecrets(t *testing.T) {
 	}
 }
 
+// link matches the file and the heading of a link into the documentation.
+var link = regexp.MustCompile(`/blob/main/([^#"]+)#([^:"]+)`)
+
+// TestLinksOfDemo checks that the headings to which conditions of the recording lead exist.
+func TestLinksOfDemo(t *testing.T) {
+	recording, err := page.ReadRecording(demo)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, again)
+	}
+	headings := map[string]bool{}
+	for _, event := range recording.Events {
+		for _, found := range link.FindAllSubmatch(event.Data, -1) {
+			file, heading := string(found[1]), string(found[2])
+			if headings[file+heading] {
+				continue
+			}
+			headings[file+heading] = true
+			text, err := os.ReadFile(filepath.Join("../..", file))
+			if err != nil || !strings.Contains(strings.ToLower(string(text)), "# "+heading+"\n") {
+				t.Errorf("%s has no heading %q (%v). %s", file, heading, err, again)
+			}
+		}
+	}
+	if len(headings) == 0 {
+		t.Error("no condition of the recording has a link")
+	}
+}
+
 // TestServes checks that the program prints the address of the player, and serves it until it is told to end.
 func TestServes(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())

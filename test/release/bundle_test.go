@@ -29,7 +29,8 @@ func TestBundle(t *testing.T) {
 	g.Expect(exec.CommandContext(t.Context(), "tar", "-xzf", filepath.Join(folder, name+".tar.gz"), "-C", folder).Run()).To(Succeed())
 	bundle := filepath.Join(folder, name)
 
-	g.Expect(get(t, startBundle(t, bundle))).To(ContainSubstring("<html"))
+	g.Expect(get(t, start(t, filepath.Join(bundle, "portal-sandbox")))).To(ContainSubstring("<html"))
+	g.Expect(get(t, start(t, filepath.Join(bundle, "portal-player")))).To(ContainSubstring("<html"))
 
 	programs, err := filepath.Glob(filepath.Join(bundle, "bin", "*"))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -47,11 +48,10 @@ func TestBundle(t *testing.T) {
 	g.Expect(read).To(BeNumerically(">=", 15))
 }
 
-// startBundle runs the sandbox of a bundle until the test ends, and returns the address of its page.
-func startBundle(t *testing.T, bundle string) string {
+// start runs a program of the bundle until the test ends, and returns the address of its page.
+func start(t *testing.T, program string) string {
 	t.Helper()
 	g := NewWithT(t)
-	program := filepath.Join(bundle, "portal-sandbox")
 	sandbox := exec.CommandContext(context.WithoutCancel(t.Context()), program) // The cleanup ends it.
 	sandbox.Dir, sandbox.Env = t.TempDir(), []string{"PATH=" + t.TempDir(), "HOME=" + t.TempDir()}
 	printed, err := sandbox.StdoutPipe()
@@ -60,7 +60,7 @@ func startBundle(t *testing.T, bundle string) string {
 	g.Expect(sandbox.Start()).To(Succeed())
 	page := ""
 	for lines := bufio.NewScanner(printed); page == "" && lines.Scan(); {
-		if found := regexp.MustCompile(`Watch it in a browser: (\S+)`).FindStringSubmatch(lines.Text()); found != nil {
+		if found := regexp.MustCompile(`(http://127\S+)`).FindStringSubmatch(lines.Text()); found != nil {
 			page = found[1]
 		}
 		t.Log(lines.Text())

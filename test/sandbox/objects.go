@@ -152,12 +152,16 @@ func (o *objects) actions(versions []string) (out []page.Action) {
 		out = append(out, page.Action{Label: label, Command: "kubectl " + fmt.Sprintf(format, arguments...) + namespace})
 	}
 	version := o.controlPlane.Spec.Version
-	if len(o.deployments) > 0 {
-		name, replicas := o.deployments[0].Name, valueOf(o.deployments[0].Spec.Replicas)
-		add("+1 worker", "scale machinedeployment %s --replicas %d", name, replicas+1)
+	scale := func(kind, name string, replicas int32) {
+		add("+1 worker", "scale %s %s --replicas %d", kind, name, replicas+1)
 		if replicas > 0 {
-			add("−1 worker", "scale machinedeployment %s --replicas %d", name, replicas-1)
+			add("−1 worker", "scale %s %s --replicas %d", kind, name, replicas-1)
 		}
+	}
+	if len(o.deployments) > 0 {
+		scale("machinedeployment", o.deployments[0].Name, valueOf(o.deployments[0].Spec.Replicas))
+	} else if len(o.pools) > 0 {
+		scale("machinepool", o.pools[0].Name, valueOf(o.pools[0].Spec.Replicas))
 	}
 	if i := slices.Index(versions, version); i >= 0 && i+1 < len(versions) {
 		add("Upgrade to "+versions[i+1], `patch portalcontrolplane %s --type merge --patch '{"spec":{"version":"%s"}}'`, o.controlPlane.Name, versions[i+1])

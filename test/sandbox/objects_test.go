@@ -68,6 +68,11 @@ func TestShown(t *testing.T) {
 	if diff := cmp.Diff(wantCommands, commands); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	pool := clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: "shop-pool"}}
+	o.deployments, o.pools, o.runningMachine = nil, []clusterv1.MachinePool{pool}, ""
+	if actions := o.shown(nil).Actions; len(actions) != 1 || actions[0].Command != "kubectl scale machinepool shop-pool --replicas 1" {
+		t.Errorf("a Cluster with a MachinePool only has the actions %v", actions)
+	}
 	now := metav1.Now()
 	deleted, topology := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}}, &clusterv1.Cluster{}
 	topology.Spec.Topology.ClassRef.Name = "class"
