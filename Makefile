@@ -378,6 +378,8 @@ test-race: ## Run the unit tests with the race detector
 .PHONY: test-docs
 test-docs: ## Run the tests that read pages (seconds; all that CI runs if only pages changed)
 	go test ./test/docs ./test/gitops/health ./cmd/portalctl
+	go test ./test/sandbox -run TestTroubleshooting
+	go test ./test/release -run TestFlavorsPage
 
 .PHONY: portals
 portals: ## Live at random portals: make portals LIVES=10000

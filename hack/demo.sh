@@ -33,6 +33,7 @@ run() {
 	local begin=$SECONDS
 	"$make" --no-print-directory "$1"
 	echo "$1 $((SECONDS - begin))" >>"$took"
+	echo "make $1 took $((SECONDS - begin)) s"
 }
 
 # steps: prints how long the demonstration itself took last time. The demonstration records its steps when they end, and lists them at its

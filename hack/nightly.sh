@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # make nightly: runs what .ci/run leaves out, one suite after the other, and prints for each how long it took and what it skipped, or its last
-# line if it failed. The whole output of each is in bin/nightly.
+# lines if it failed. The whole output of each is in bin/nightly.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 make=${MAKE:-make}
 logs=bin/nightly
 mkdir -p "$logs"
 suites=(
+	test-race
 	test-browser
 	test-dashboards
 	test-upgrade
@@ -27,7 +28,8 @@ for suite in "${suites[@]}"; do
 	# shellcheck disable=SC2086 # a target and its variables
 	if "$make" --no-print-directory $suite >"$log" 2>&1; then result=passed; else result=failed failed=1; fi
 	printf '%-32s %-7s %3d min\n' "make $suite" "$result" $(((SECONDS - begin + 59) / 60))
-	if [ "$result" = failed ]; then tail -n 1 "$log" | sed 's/^/    /'; fi
-	grep -A 1 -e '--- SKIP' "$log" | grep -v -e '--- SKIP' -e '^--$' | sort -u | sed 's/^ */    skipped: /'
+	# make's own last line says only that a command failed.
+	if [ "$result" = failed ]; then grep -v -e '^make' -e '^exit status' -e '^FAIL$' "$log" | tail -n 3 | sed 's/^/    /'; fi
+	grep -A 1 -e '--- SKIP' -e '\[SKIPPED\] \[' "$log" | grep -v -e '--- SKIP' -e '^--$' | sort -u | sed 's/^ */    skipped: /'
 done
 exit "$failed"
