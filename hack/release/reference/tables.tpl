@@ -85,7 +85,7 @@ Reasons that may need you:
 | `ScaleDownDisabled` | of `WorkersReady`, which is True: [the autoscaler removes no nodes](troubleshooting.md#the-autoscaler-removes-no-nodes) |
 | `TooManyNodes` | lower the replicas to [500](limits.md#numbers). Of `Connected`: remove workers at the portal, or delete Node objects of machines that are gone |
 | `DeletionProtected` | the deletion is [refused or held](deletion.md#protect-a-cluster) |
-| `DeletionNotConfirmed` | the deletion is [held](deletion.md#a-deletion-is-held) |
+| `DeletionNotConfirmed` | the deletion is [held](deletion.md#a-deletion-is-held). Of `WorkersReady`: [MachineDeployments are being deleted](troubleshooting.md#a-scale-down-does-not-happen) |
 | `InternalError` | an unexpected error. See the [log](troubleshooting.md#logs) |
 
 ## Events
@@ -272,12 +272,13 @@ $ kubectl apply -f prometheusrule.yaml             # with the operator; add the 
 | `OutcomeUnknown` | a lost creation waits for a [person](restore.md#a-creation-whose-outcome-is-unknown) |
 | `PortalUnreachable` | see [`PortalUnavailable`](troubleshooting.md#the-portal-or-the-way-to-it) |
 | `LoginRefused` | see [`Unauthorized` and `MFARequired`](troubleshooting.md#the-portal-or-the-way-to-it) |
-| `ClusterGoneAtPortal` | see [`PortalClusterGone`](troubleshooting.md#creating-the-portal-cluster) |
+| `ClusterGoneAtPortal` | see [The portal cluster is gone](restore.md#the-portal-cluster-is-gone) |
 | `DrainBlocked` | nodes have been draining for an hour. No scale-down and no upgrade begins: [A drain blocks](troubleshooting.md#a-drain-blocks) |
 | `DeletionHeld` | a deletion waits for a person: [Deletion hangs](troubleshooting.md#deletion-hangs) |
+| `WorkersAtRisk` | MachineDeployments are being deleted, perhaps by mistake. Create them again at once: [`DeletionNotConfirmed`](troubleshooting.md#a-scale-down-does-not-happen) |
 | `AccountChanged`, `AnnotationUnreadable` | see [the reason](troubleshooting.md#the-portal-or-the-way-to-it) |
 | `NodesNotReady` | nodes have not been Ready for 15 minutes: [Nodes](troubleshooting.md#nodes) |
-| `AutoscalerCannotScaleDown` | see [below](troubleshooting.md#the-autoscaler-removes-no-nodes) |
+| `AutoscalerCannotScaleDown` | see [The autoscaler removes no nodes](troubleshooting.md#the-autoscaler-removes-no-nodes) |
 | `RateLimited` | the portal answered more than 1 % of an account's requests with 429, because others use the account too. Use another account, or ask for a higher [limit](fleet.md#the-rate-limit) |
 | `ReconcileErrors` | more than 10 % of a controller's passes end in an unexpected error. See the [log](troubleshooting.md#logs), and objects with `InternalError` |
 | `NoActiveManager` | no manager reports metrics, so the other alerts are silent. Is a Pod the leader (`kubectl get pods,leases -n capportal-system`)? Can Prometheus [read its metrics](#reach-the-metrics)? |
