@@ -133,7 +133,7 @@ func (p *planner) moveHeld() {
 			c.at.awaited = true
 		case holder == nil || n.taken:
 		case c != nil:
-			p.bindTo(holder, c.at, "%s. Machine %s, which is being deleted, goes with it", p.goes(n), c.Name) // Ready or not, one of the two stays
+			p.bindTo(holder, c.at, "%s. Machine %s, which is being deleted, gets Node %s", p.goes(n), c.Name, n.Name) // Ready or not, one of the two stays
 			n.awaited, c.at.awaited = true, true
 		default:
 			p.vacate(n, holder)

@@ -70,7 +70,7 @@ func TestReasons(t *testing.T) {
 		"swap": {
 			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n3")}},
 			[]string{
-				"m3, Moved the Machine to another Node: the sum of the replicas is 2, and the number of workers is 3. The portal is expected to remove Node n3 next (Newest first). Machine m1, which is being deleted, goes with it",
+				"m3, Moved the Machine to another Node: the sum of the replicas is 2, and the number of workers is 3. The portal is expected to remove Node n3 next (Newest first). Machine m1, which is being deleted, gets Node n3",
 			},
 		},
 		"swap, next": {
