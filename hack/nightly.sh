@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # make nightly: runs what .ci/run leaves out, one suite after the other, and prints for each how long it took and what it skipped, or its last
-# lines if it failed. The whole output of each is in bin/nightly.
+# lines if it failed. The whole output of each is in bin/nightly. hack/nightly.sh TARGET... runs only these.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 make=${MAKE:-make}
@@ -20,6 +20,7 @@ suites=(
 	"soak FOR=20m SEED=$(date +%s)"
 	"fuzz FUZZTIME=1m"
 )
+[ $# = 0 ] || suites=("$@")
 printf 'make %s\n' "${suites[@]}"
 failed=0
 for suite in "${suites[@]}"; do
