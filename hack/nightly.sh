@@ -31,6 +31,11 @@ for suite in "${suites[@]}"; do
 	printf '%-32s %-7s %3d min\n' "make $suite" "$result" $(((SECONDS - begin + 59) / 60))
 	# make's own last line says only that a command failed.
 	if [ "$result" = failed ]; then grep -v -e '^make' -e '^exit status' -e '^FAIL$' "$log" | tail -n 3 | sed 's/^/    /'; fi
-	grep -A 1 -e '--- SKIP' -e '\[SKIPPED\] \[' "$log" | grep -v -e '--- SKIP' -e '^--$' | sort -u | sed 's/^ */    skipped: /'
+	# The reason of a skip is a line of the test's own output.
+	awk '
+		/^=== (RUN|CONT|NAME)/ { test = $3 }
+		/^ +[a-z_0-9]+\.go:[0-9]+: / { sub(/^ +[a-z_0-9]+\.go:[0-9]+: /, ""); says[test] = $0 }
+		/--- SKIP: / { print "    skipped: " $3 ": " says[$3] }
+		/\[SKIPPED\] \[/ { getline reason; sub(/^ */, "", reason); print "    skipped: " reason }' "$log" | sort -u
 done
 exit "$failed"
