@@ -48,7 +48,8 @@ type environment struct {
 	restarting sync.Mutex // held by the life that restarts the manager
 
 	mu       sync.Mutex
-	begun    int // sequences
+	started  time.Time // when the present manager was started
+	begun    int       // sequences
 	lives    int
 	settled  int
 	failures []string
@@ -216,5 +217,16 @@ func (e *environment) restart(ctx context.Context, end func(), pause time.Durati
 	time.Sleep(pause)
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
+	e.mu.Lock()
+	e.started = time.Now()
+	e.mu.Unlock()
 	return true, e.box.StartManager(ctx)
+}
+
+// startedSince reports whether the manager was started since then. A new manager waits again until it believes a change that a person made
+// at the portal.
+func (e *environment) startedSince(then time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.started.After(then)
 }

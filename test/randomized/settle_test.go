@@ -38,6 +38,9 @@ func (l *life) settle(ctx context.Context) error {
 				reason, news = err.Error(), time.Now()
 				l.logf("not settled: %v", err)
 			}
+			if l.startedSince(news) {
+				news = time.Now()
+			}
 			if time.Since(news) > patience {
 				stuck = err
 				return nil
