@@ -53,8 +53,14 @@ func (b *Backoff) Recall(key, attempt string) (Outcome, bool) {
 
 // Stalls reports whether the last attempt of the key was refused, not long ago, and needs a person.
 func (b *Backoff) Stalls(key string) bool {
+	r, found := b.recent(key)
+	return found && r.outcome.Kind == Stalled
+}
+
+// recent returns the last refusal of the key, unless it is forgotten.
+func (b *Backoff) recent(key string) (refusal, bool) {
 	r, found := b.refused[key]
-	return found && r.outcome.Kind == Stalled && time.Since(r.at) <= forgetAt
+	return r, found && time.Since(r.at) <= forgetAt
 }
 
 // Refuse remembers the outcome of the attempt, and returns it with the time to try again: 30 s after the first refusal, twice as
@@ -68,7 +74,7 @@ func (b *Backoff) Refuse(key, attempt string, o Outcome) Outcome {
 	if o.Kind == Wait && o.RequeueAfter > 0 && o.RequeueAfter < lastWait {
 		delay, most, o.RequeueAfter = o.RequeueAfter, lastWait, 0
 	}
-	if r, found := b.refused[key]; found && r.attempt == attempt && time.Since(r.at) <= forgetAt {
+	if r, found := b.recent(key); found && r.attempt == attempt {
 		delay = min(2*r.delay, most)
 	}
 	o.RequeueAfter = max(o.RequeueAfter, delay+rand.N(delay/5))

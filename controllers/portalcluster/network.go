@@ -27,7 +27,7 @@ func (r *Reconciler) reconcileNetwork(ctx context.Context, s *scope) outcome.Out
 	}
 	if network.ID != "" {
 		s.networkID = network.ID
-		return r.adoptNetwork(ctx, s, &state)
+		return r.abandon(ctx, s, &state)
 	}
 	if err := r.restoreNetwork(ctx, s, state.Op()); err != nil {
 		return outcome.Fail(err)
@@ -57,8 +57,8 @@ func (r *Reconciler) restoreNetwork(ctx context.Context, s *scope, op *operation
 	})
 }
 
-// adoptNetwork ends an unfinished creation: spec.network.id names the network that it created.
-func (r *Reconciler) adoptNetwork(ctx context.Context, s *scope, state *operation.State) outcome.Outcome {
+// abandon ends an unfinished creation, because spec names the network or VPC that it created, or another one.
+func (r *Reconciler) abandon(ctx context.Context, s *scope, state *operation.State) outcome.Outcome {
 	if state.Op() == nil {
 		return outcome.Outcome{}
 	}

@@ -49,7 +49,7 @@ func (r *Reconciler) abandonVPC(ctx context.Context, s *scope) outcome.Outcome {
 	if !state.Op().Is(operation.CreateVPC) {
 		return outcome.Outcome{}
 	}
-	return r.runner(s, &state).Finish(ctx, operation.Abandoned, "")
+	return r.abandon(ctx, s, &state)
 }
 
 // upToDate reports whether the ids in status belong to spec, which a user may have corrected since then.
