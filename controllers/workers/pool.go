@@ -122,7 +122,7 @@ func (k Keeper) PausePool(ctx context.Context, p *pass.Pass, members Members, no
 	if !asked {
 		pause := func() { metav1.SetMetaDataAnnotation(&mp.ObjectMeta, clusterv1.PausedAnnotation, pausedForUpgrade) }
 		why := "the portal may give new nodes the names of old ones in the upgrade to " + wanted
-		if err := writeLogged(ctx, p.Writer, mp, "Paused the MachinePool", why, pause); err != nil {
+		if err := writeLogged(ctx, p.Writer, "MachinePool", mp, "Paused the MachinePool", why, pause); err != nil {
 			return false, outcome.Fail(fmt.Errorf("pause MachinePool %s: %w", mp.Name, err))
 		}
 	}
@@ -160,7 +160,7 @@ func (k Keeper) removeNodeRefs(ctx context.Context, mp *clusterv1.MachinePool, w
 	if err := k.Client.Status().Patch(ctx, mp, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("remove nodeRefs of MachinePool %s: %w", mp.Name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Removed nodeRefs of the MachinePool", "object", mp.Name, "why", "core would take new Nodes for the earlier ones of these names")
+	ctrl.LoggerFrom(ctx).Info("Removed nodeRefs of the MachinePool", "MachinePool", mp.Name, "why", "core would take new Nodes for the earlier ones of these names")
 	return nil
 }
 
@@ -174,7 +174,7 @@ func (k Keeper) endPause(ctx context.Context, writer operation.Writer, mp *clust
 		return err
 	}
 	resume := func() { delete(mp.Annotations, clusterv1.PausedAnnotation) }
-	if err := writeLogged(ctx, writer, mp, "Resumed the MachinePool", "no upgrade runs", resume); err != nil {
+	if err := writeLogged(ctx, writer, "MachinePool", mp, "Resumed the MachinePool", "no upgrade runs", resume); err != nil {
 		return fmt.Errorf("resume MachinePool %s: %w", mp.Name, err)
 	}
 	return nil

@@ -46,7 +46,7 @@ func (k Keeper) Release(ctx context.Context, p *pass.Pass, way access.Way) error
 		if m := &machines.Items[i]; m.Spec.InfrastructureRef.Kind == machineKind {
 			none := func() { applyToMachine(m, claims.Machine{PreDrain: true, PreTerminate: true}, claims.Machine{}) }
 			change, err := ownerref.LetGo(ctx, k.Live, m, none)
-			all = append(all, err, client.IgnoreNotFound(writeLogged(ctx, p.Writer, m, "Let the Machine go", "the Cluster is being deleted", change)))
+			all = append(all, err, client.IgnoreNotFound(writeLogged(ctx, p.Writer, "Machine", m, "Let the Machine go", "the Cluster is being deleted", change)))
 		}
 	}
 	return errors.Join(all...)
@@ -67,7 +67,7 @@ func (k Keeper) restoreNodes(ctx context.Context, p *pass.Pass, way access.Way, 
 	nodes, err := ReadNodes(ctx, workload, nil)
 	for i := 0; i < len(nodes.Workers) && err == nil; i++ {
 		n := &nodes.Workers[i]
-		err = writeLogged(ctx, operation.Writer{Client: workload}, n, "Let the Node go", "the Cluster is being deleted, and the portal cluster stays", func() {
+		err = writeLogged(ctx, operation.Writer{Client: workload}, "Node", n, "Let the Node go", "the Cluster is being deleted, and the portal cluster stays", func() {
 			if isDrained(n, machines) {
 				setDrainState(n, claims.DrainState{})
 			}
@@ -84,11 +84,11 @@ func (k Keeper) restoreNodes(ctx context.Context, p *pass.Pass, way access.Way, 
 }
 
 // writeLogged makes a change outside a plan, and logs it with its reason if it made a difference.
-func writeLogged(ctx context.Context, writer operation.Writer, obj client.Object, what, why string, change func()) error {
+func writeLogged(ctx context.Context, writer operation.Writer, kind string, obj client.Object, what, why string, change func()) error {
 	before := obj.GetResourceVersion()
 	err := writer.Change(ctx, obj, change)
 	if err == nil && obj.GetResourceVersion() != before {
-		ctrl.LoggerFrom(ctx).Info(what, "object", obj.GetName(), "why", why)
+		ctrl.LoggerFrom(ctx).Info(what, kind, obj.GetName(), "why", why)
 	}
 	return err
 }
