@@ -22,15 +22,22 @@ import (
 // again is what to do if the recording does not fit the page.
 const again = "make it again: make demo FLAGS='--record cmd/portal-player/demo.jsonl.gz'"
 
+// readDemo reads the recording of the demonstration.
+func readDemo(t *testing.T) *page.Recording {
+	t.Helper()
+	recording, err := page.ReadRecording(demo)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, again)
+	}
+	return recording
+}
+
 // TestDemo checks that today's page can show every event of the recording, and that the recording is of a whole demonstration.
 func TestDemo(t *testing.T) {
 	if len(demo) > 300_000 {
 		t.Errorf("the recording has %d bytes", len(demo))
 	}
-	recording, err := page.ReadRecording(demo)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, again)
-	}
+	recording := readDemo(t)
 	var nodes, machines []int // how many there were, each time that this changed
 	requests, moments := map[string]int{}, map[string]int{}
 	for _, event := range recording.Events {
@@ -105,10 +112,7 @@ var secret = regexp.MustCompile(`eyJ|BEGIN |[Pp]assword|certificate|client-key|[
 
 // TestDemoHasNoSecrets checks that the recording has nothing that should stay on the machine that made it.
 func TestDemoHasNoSecrets(t *testing.T) {
-	recording, err := page.ReadRecording(demo)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, again)
-	}
+	recording := readDemo(t)
 	for _, event := range recording.Events {
 		if found := secret.Find(event.Data); found != nil {
 			t.Errorf("after %d ms the recording shows %q in %s", event.At, found, event.Data)
@@ -121,10 +125,7 @@ var link = regexp.MustCompile(`/blob/main/([^#"]+)#([^:"]+)`)
 
 // TestLinksOfDemo checks that the headings to which conditions of the recording lead exist.
 func TestLinksOfDemo(t *testing.T) {
-	recording, err := page.ReadRecording(demo)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, again)
-	}
+	recording := readDemo(t)
 	headings := map[string]bool{}
 	for _, event := range recording.Events {
 		for _, found := range link.FindAllSubmatch(event.Data, -1) {

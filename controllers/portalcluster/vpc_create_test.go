@@ -133,14 +133,15 @@ func TestCreateVPC(t *testing.T) {
 		}
 	})
 	t.Run("replaced by one that exists", func(t *testing.T) {
+		byID := func(id string) infrav1.PortalVPC { return infrav1.PortalVPC{ID: id} }
 		for name, test := range map[string]struct {
 			fault emulator.Fault
 			until string
 			vpc   func(id string) infrav1.PortalVPC
 		}{
-			"while the job runs":         {emulator.Fault{Job: emulator.JobStuck}, infrav1.CreatingReason, func(id string) infrav1.PortalVPC { return infrav1.PortalVPC{ID: id} }},
-			"after the answer was lost":  {emulator.Fault{Cut: true}, infrav1.AnswerLostReason, func(id string) infrav1.PortalVPC { return infrav1.PortalVPC{ID: id} }},
-			"by its name, after a loss ": {emulator.Fault{Cut: true}, infrav1.AnswerLostReason, func(string) infrav1.PortalVPC { return infrav1.PortalVPC{Name: "default"} }},
+			"while the job runs":        {emulator.Fault{Job: emulator.JobStuck}, infrav1.CreatingReason, byID},
+			"after the answer was lost": {emulator.Fault{Cut: true}, infrav1.AnswerLostReason, byID},
+			"by its name, after a loss": {emulator.Fault{Cut: true}, infrav1.AnswerLostReason, func(string) infrav1.PortalVPC { return infrav1.PortalVPC{Name: "default"} }},
 		} {
 			t.Run(name, func(t *testing.T) {
 				b := newVPCBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"}, "new", test.fault)

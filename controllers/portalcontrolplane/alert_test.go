@@ -249,20 +249,19 @@ func (f *fixture) repaired() {
 // sooner, because the state may be short.
 func (f *fixture) bounded(method string) {
 	f.Helper()
-	hours, first := make([]int, 6), time.Time{}
+	hours, all, first := make([]int, 6), make([]int, 6), time.Time{}
 	for _, e := range f.portal.RequestLog() {
-		if e.Code != emulator.CodeOperationNotAllowed || e.Method != method {
-			continue
-		}
-		if first.IsZero() {
+		refused := e.Code == emulator.CodeOperationNotAllowed && e.Method == method
+		if refused && first.IsZero() {
 			first = e.Time
 		}
-		hours[e.Time.Sub(first)/time.Hour]++
-	}
-	all := make([]int, 6)
-	for _, e := range f.portal.RequestLog() {
-		if since := e.Time.Sub(first); e.Method != "" && since >= 0 {
-			all[since/time.Hour]++
+		if first.IsZero() || e.Method == "" {
+			continue
+		}
+		hour := e.Time.Sub(first) / time.Hour
+		all[hour]++
+		if refused {
+			hours[hour]++
 		}
 	}
 	f.Logf("refused requests in each hour: %v, all requests: %v", hours, all)
