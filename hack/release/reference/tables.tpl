@@ -85,7 +85,7 @@ Reasons that may need you:
 | `ScaleDownDisabled` | of `WorkersReady`, which is True: [the autoscaler removes no nodes](troubleshooting.md#the-autoscaler-removes-no-nodes) |
 | `TooManyNodes` | lower the replicas to [500](limits.md#numbers). Of `Connected`: remove workers at the portal, or delete Node objects of machines that are gone |
 | `DeletionProtected` | the deletion is [refused or held](deletion.md#protect-a-cluster) |
-| `DeletionNotConfirmed` | the deletion is [held](deletion.md#a-deletion-is-held). Of `WorkersReady`: [MachineDeployments are being deleted](troubleshooting.md#a-scale-down-does-not-happen) |
+| `DeletionNotConfirmed` | the deletion is [held](deletion.md#a-deletion-is-held). Of `WorkersReady`: [MachineDeployments are being deleted](troubleshooting.md#workers-are-kept) |
 | `InternalError` | an unexpected error. See the [log](troubleshooting.md#logs) |
 
 ## Events
@@ -275,7 +275,7 @@ $ kubectl apply -f prometheusrule.yaml             # with the operator; add the 
 | `ClusterGoneAtPortal` | see [The portal cluster is gone](restore.md#the-portal-cluster-is-gone) |
 | `DrainBlocked` | nodes have been draining for an hour. No scale-down and no upgrade begins: [A drain blocks](troubleshooting.md#a-drain-blocks) |
 | `DeletionHeld` | a deletion waits for a person: [Deletion hangs](troubleshooting.md#deletion-hangs) |
-| `WorkersAtRisk` | MachineDeployments are being deleted, perhaps by mistake. Create them again at once: [`DeletionNotConfirmed`](troubleshooting.md#a-scale-down-does-not-happen) |
+| `WorkersAtRisk` | MachineDeployments are being deleted, perhaps by mistake. Create them again at once: [`DeletionNotConfirmed`](troubleshooting.md#workers-are-kept) |
 | `AccountChanged`, `AnnotationUnreadable` | see [the reason](troubleshooting.md#the-portal-or-the-way-to-it) |
 | `NodesNotReady` | nodes have not been Ready for 15 minutes: [Nodes](troubleshooting.md#nodes) |
 | `AutoscalerCannotScaleDown` | see [The autoscaler removes no nodes](troubleshooting.md#the-autoscaler-removes-no-nodes) |
