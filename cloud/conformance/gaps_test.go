@@ -51,31 +51,30 @@ func accessGaps() []Gap {
 			{"under a usual name", `{"token": JWT}, accessToken, access_token, jwt`, "cloud: TestSecondFactor"},
 			{"under another name", `{"authToken": JWT}: the only JWT of the answer`, "cloud: TestSecondFactor"},
 			{"in a nested object", `{"data": {"session": JWT}}`, "cloud: TestSecondFactor"},
-		}, Otherwise: "With several JWTs under unusual names the client cannot log in a user with MFA.", Effect: Fails},
+		}, Otherwise: "Users with MFA cannot log in.", Effect: Fails},
 		{Name: "answer of send-otp", Where: "Authentication endpoints: response body of send-otp", Shapes: []Shape{
 			{"any success", "200, 202 or 204, with any body or none", "cloud/faulttest: TestLifeInEachShape"},
-		}, Otherwise: "A refusal is one of the login.", Effect: Fails},
+		}, Otherwise: "The login fails.", Effect: Fails},
 		{Name: "refusal of a login", Where: "Errors: code and status that answer wrong credentials", Shapes: []Shape{
 			{"401 of any body", "401", "cloud/faulttest: TestMatrix"},
 			{"any code in the documented body", `400 {"error": {"code": "INVALID_CREDENTIALS"}}`, "cloud/faulttest: TestMatrix"},
-		}, Otherwise: "Anything else is taken for a server that is not the portal: the condition names baseURL instead of the password.", Effect: NeedsPerson},
+		}, Otherwise: "The condition names baseURL instead of the password.", Effect: NeedsPerson},
 		{Name: "token lifetime", Where: "Authentication 7: whether the token names its own end", Shapes: []Shape{
 			{"in the token", "claims exp and iat", "cloud: TestRefresh"},
 			{"not in the token", "no exp: 8 hours, as documented", "cloud/faulttest: TestLifeInEachShape"},
-		}, Otherwise: "A 401 replaces the token, even if the token says that it is valid.", Effect: Works},
+		}, Otherwise: "A 401 replaces the token.", Effect: Works},
 		{Name: "pairing of codes and statuses", Where: "Errors: the pairing of each code with an HTTP status", Shapes: []Shape{
 			{"a listed code with any status of an error", `500 {"error": {"code": "INSUFFICIENT_CAPACITY"}}`, "cloud/faulttest: TestMatrix"},
 			{"an unlisted code", "its status decides", "cloud/faulttest: TestMatrix"},
-		}, Otherwise: "A change that is refused with 5xx and an unlisted code, or without the documented body, may have been carried out: " +
-			"a creation is then held for a person.", Effect: NeedsPerson},
+		}, Otherwise: "A creation is held for a person after a 5xx with an unlisted code, or a refusal without the documented body.", Effect: NeedsPerson},
 		{Name: "rate limit headers", Where: "Limits 1: whether other answers than 429 carry the headers", Shapes: []Shape{
 			{"with every answer", "X-RateLimit-Remaining: 49", "cloud/ratelimit: TestRemainingIsFollowed"},
 			{"with 429 only", "300 requests a minute, unless the Secret names the limit", "cloud: TestQuietAccount"},
-		}, Otherwise: "Without headers the standard tier is assumed, and a 429 slows the provider down for a while.", Effect: Works},
+		}, Otherwise: "The provider assumes the standard tier, and slows down after a 429.", Effect: Works},
 		{Name: "Retry-After", Where: "Limits 1: seconds are documented; HTTP also allows a date", Shapes: []Shape{
 			{"seconds", "Retry-After: 5", "cloud: TestRetryAfterOfARefusal"},
 			{"date", "Retry-After: Sat, 01 Jan 2000 00:00:05 GMT", "cloud/faulttest: TestLifeInEachShape"},
-		}, Otherwise: "X-RateLimit-Reset if the rate limit refused, else the provider's own backoff.", Effect: Works},
+		}, Otherwise: "X-RateLimit-Reset counts, or the provider's own backoff.", Effect: Works},
 	}
 }
 
@@ -91,31 +90,31 @@ func resourceGaps() []Gap {
 			{"at the top", `{"id": ...}`, "cloud: TestCreatedID"},
 			{"beside other records", `{"kubernetesCluster": {"id": ..., "name": ...}, "network": {"id": ...}}`, "cloud: TestCreatedID"},
 			{"one level deeper", `{"resource": {"kubernetesCluster": {"id": ...}}}`, "cloud: TestCreatedID"},
-		}, Otherwise: "A result without a clear id is an unknown outcome: a person enters the id.", Effect: NeedsPerson},
+		}, Otherwise: "A person enters the id.", Effect: NeedsPerson},
 		{Name: gapNetwork, Where: "Network endpoints: status and form of the answer to POST /networks", Shapes: []Shape{
 			{"at once", "200 or 201 with the record", "cloud/faulttest: TestLifeInEachShape"},
 			{"by a job", "202 with a job", "cloud/faulttest: TestLifeInEachShape"},
-		}, Otherwise: "A success without id or job is an unknown outcome: a person enters network.id.", Effect: NeedsPerson},
+		}, Otherwise: "A person enters network.id.", Effect: NeedsPerson},
 		{Name: "job error", Where: "Job: form of error", Shapes: []Shape{
 			{"object", `{"code": ..., "message": ...}`, "cloud/faulttest: TestJobs"},
 			{"whole error body", `{"error": {"code": ...}}`, "cloud: TestObservedShapes"},
 			{"string", `"CODE: message"`, "cloud/faulttest: TestJobs"},
-		}, Otherwise: "The operation has failed for a reason that is not known.", Effect: Works},
+		}, Otherwise: "The cause of the failure is unknown.", Effect: Works},
 		{Name: "lookup of clusters by name", Where: "Limits 4: clients look resources up by name; no endpoint lists clusters", Shapes: []Shape{
 			{"answered", `GET /kubernetes-clusters?name= answers with a list`, "cloud: TestUndocumentedQuestionWithAnExpiredToken"},
 			{"not answered", "any other answer, 401 and 200 with a page included", "cloud/faulttest: TestMatrix"},
-		}, Otherwise: "After a lost answer to a creation a person looks for the cluster.", Effect: Works},
+		}, Otherwise: "After a lost answer, a person looks for the cluster.", Effect: Works},
 		{Name: "deletion of a volume", Where: "Jobs and other endpoints: whether DELETE /volumes/{volume_id} is synchronous", Shapes: []Shape{
 			{"at once", "200 or 204", "cloud/faulttest: TestLifeInEachShape"},
 			{"by a job", "202 with a job", "cloud/faulttest: TestLifeInEachShape"},
-		}, Otherwise: "The provider deletes no volumes; portalctl does.", Effect: Works},
+		}, Otherwise: "Only portalctl deletes volumes.", Effect: Works},
 		{Name: "version text", Where: "Kubernetes version: whether semanticVersion has a leading v, or build metadata", Shapes: []Shape{
 			{"with v", "v1.36.3", "cloud/faulttest: TestLifeInEachShape"},
 			{"without v", "1.36.3+portal.1", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "A version that is not semantic is not found.", Effect: Fails},
 		{Name: "version state", Where: "Kubernetes version: values of state", Shapes: []Shape{
 			{"any word", "Enabled, DISABLED, deprecated: the portal decides what it accepts", "test/portals: TestRandomPortals"},
-		}, Otherwise: "A version that the portal refuses holds the cluster with the portal's words.", Effect: NeedsPerson},
+		}, Otherwise: "If the portal refuses the version, the condition has its words.", Effect: NeedsPerson},
 		{Name: "further fields", Where: "Other records: fields beyond the identifiers", Shapes: []Shape{
 			{"any", `{"id": ..., "links": {...}}`, "test/portals: TestRandomPortals"},
 		}, Otherwise: "", Effect: Works},
