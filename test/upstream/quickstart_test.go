@@ -58,7 +58,8 @@ func validate(withTopology bool) func(proxy framework.ClusterProxy, namespace, c
 	}
 }
 
-// upgrade scales the pool of a Cluster with a topology, and upgrades the Cluster.
+// upgrade scales the pool of a Cluster with a topology, and upgrades the Cluster. Upstream's own spec also upgrades etcd and DNS of a
+// KubeadmControlPlane.
 func upgrade(proxy framework.ClusterProxy, namespace, name string) {
 	c := proxy.GetClient()
 	cluster := framework.GetClusterByName(ctx, framework.GetClusterByNameInput{Getter: c, Name: name, Namespace: namespace})
