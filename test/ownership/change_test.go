@@ -22,20 +22,20 @@ import (
 func changes() []row {
 	return []row{
 		{
-			event: "`kubectl replace` of the PortalControlPlane by the manifest that created it", clusters: 1,
+			event: "`kubectl replace` of the PortalControlPlane with its manifest", clusters: 1,
 			happens: (*story).replaceControlPlane, sees: []sight{provisioned, available},
 		}, {
-			event: "`kubectl replace` of the PortalCluster by the manifest that created it, with a network by CIDR", clusters: 1,
+			event: "`kubectl replace` of a PortalCluster that has a network by CIDR", clusters: 1,
 			with:    func(s *story) { s.portalCluster.Spec.Network = &infrav1.PortalNetwork{CIDR: "10.20.0.0/24"} },
 			happens: (*story).replacePortalCluster, sees: []sight{available},
 		}, {
-			event: "wrong UID of the Cluster in the owner reference of the PortalControlPlane", clusters: 1,
+			event: "wrong UID in the owner reference of the PortalControlPlane", clusters: 1,
 			happens: func(s *story) { misown(s, s.controlPlane) }, sees: []sight{provisioned},
 		}, {
-			event: "wrong UID of the Cluster in the owner reference of the PortalCluster", clusters: 1,
+			event: "wrong UID in the owner reference of the PortalCluster", clusters: 1,
 			happens: func(s *story) { misown(s, s.portalCluster) }, sees: []sight{provisioned},
 		}, {
-			event: "wrong UID of the Cluster in the owner reference of the MachineDeployment", clusters: 1,
+			event: "wrong UID in the owner reference of the MachineDeployment", clusters: 1,
 			happens: func(s *story) { misown(s, s.deployment) },
 			sees:    []sight{{kind: "MachineDeployment", condition: clusterv1.DeletingCondition, status: metav1.ConditionFalse}, provisioned},
 		}, {
@@ -54,14 +54,14 @@ func changes() []row {
 			},
 			sees: []sight{provisioned, available},
 		}, {
-			event: "the identity Secret gets a user of another portal account. The provider notices this only at its next request about the portal cluster", clusters: 1,
+			event: "the identity Secret gets a user of another portal account, which the next request about the portal cluster shows", clusters: 1,
 			happens: (*story).changeAccount,
 			sees: []sight{
 				{kind: "PortalCluster", condition: infrav1.IdentityReadyCondition, status: either},
 				{kind: "PortalControlPlane", condition: infrav1.ProvisionedCondition, status: either},
 			},
 		}, {
-			event: "deletion of the Cluster while the identity Secret has a user of another portal account", clusters: 1,
+			event: "deletion of the Cluster while the identity Secret has such a user", clusters: 1,
 			happens: func(s *story) { s.changeAccount(); s.delete(s.cluster) }, sees: []sight{held},
 		}, {
 			event: "a person deletes the cluster at the portal",

@@ -25,7 +25,7 @@ func deletions() []row {
 			event: "`kubectl delete portalcluster`", happens: func(s *story) { s.delete(s.portalCluster) }, clusters: 1,
 			sees: []sight{{kind: "PortalCluster", condition: clusterv1.DeletingCondition, status: metav1.ConditionTrue}, provisioned},
 		}, {
-			event:   "`kubectl delete machinedeployment` of the only MachineDeployment. Once it is gone, the provider removes no further workers",
+			event:   "`kubectl delete machinedeployment` of the only one. The provider removes workers until it is gone",
 			happens: func(s *story) { s.delete(s.deployment) }, clusters: 1,
 			asked: []string{scaleRequest}, sees: []sight{{kind: "MachineDeployment"}, provisioned},
 		}, {

@@ -23,7 +23,7 @@ import (
 func moves() []row {
 	return []row{
 		{
-			event: "`clusterctl move` to another management cluster and back", clusters: 1,
+			event: "`clusterctl move` and back", clusters: 1,
 			happens: func(s *story) {
 				there := s.away()
 				s.move(box, there)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -21,9 +22,9 @@ const preface = `# What happens to a portal cluster
 A portal cluster ends only if a person, or a tool such as Argo CD or Flux, deletes it or its objects. No event in this table makes a
 second portal cluster.
 
-The table is the output of a test (` + "`test/ownership`" + `), which plays every row on real servers. Unless a row says otherwise, the provider asks the portal
-for no change, and the portal cluster remains. The second column has changes that the provider *asked* for, objects that are gone, and conditions with
-their status and reason. A condition without a status may be True or False. Its reason is then an example.
+` + "`test/ownership`" + ` plays every row on real servers, and writes this page. Unless a row says otherwise, the provider asks the portal for no
+change, and the portal cluster remains. *Healthy* means that all conditions that the row checks are good, such as ` + "`Available=True`" + ` of the
+Cluster or ` + "`Deleting=False`" + ` of the PortalControlPlane. A condition without a status may be True or False. Its reason is then an example.
 
 | Event | What you see |
 |---|---|
@@ -37,6 +38,9 @@ func (r row) line(reasons []string) string {
 	}
 	if r.clusters == 0 {
 		sees = append(sees, "no portal cluster is left")
+	}
+	if !slices.ContainsFunc(r.sees, func(s sight) bool { return !s.isGood() }) {
+		return fmt.Sprintf("| %s | %s |", r.event, strings.Join(append(sees, "healthy"), ", "))
 	}
 	for i, s := range r.sees {
 		text := s.String()

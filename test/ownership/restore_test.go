@@ -15,7 +15,7 @@ import (
 func restores() []row {
 	return []row{
 		{
-			event:    "restore with the owner references of the lost objects, children first",
+			event:    "restore with stale owner references, children first",
 			happens:  func(s *story) { b := s.backup(); s.lose(); s.restore(box.Client, b.backwards()) },
 			clusters: 1, sees: []sight{notDeleting, provisioned},
 		}, {
@@ -24,11 +24,11 @@ func restores() []row {
 			clusters: 1, sees: []sight{notDeleting, available},
 			after: (*story).secretsHaveOwners,
 		}, {
-			event:    "restore as Velero does by default: owner references of the lost objects, no status",
+			event:    "restore by Velero's defaults: stale owner references, no status",
 			happens:  func(s *story) { b := s.backup().withoutStatus(); s.lose(); s.restore(box.Client, b) },
 			clusters: 1, sees: []sight{notDeleting, provisioned},
 		}, {
-			event:    "restore from a backup that is older than the creation of the portal cluster",
+			event:    "restore from a backup that is older than the portal cluster",
 			happens:  func(s *story) { b := s.backup(); s.lose(); s.restore(box.Client, b.withoutOwners().beforeCreation()) },
 			clusters: 1,
 			sees: []sight{
@@ -37,7 +37,7 @@ func restores() []row {
 			},
 			after: (*story).noOtherCluster,
 		}, {
-			event:    "restore from the manifest with `spec.clusterID`, after the loss of all objects",
+			event:    "restore from the manifest with `spec.clusterID`",
 			happens:  (*story).adopt,
 			clusters: 1, sees: []sight{notDeleting, available},
 			after: func(s *story) {
@@ -45,7 +45,7 @@ func restores() []row {
 				s.Expect(s.controlPlane.Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain), "the deletion policy of an adopted cluster")
 			},
 		}, {
-			event: "deletion of the Cluster after such a restore, which has set `deletionPolicy: Retain`",
+			event: "deletion of the Cluster after such a restore, which sets `Retain`",
 			happens: func(s *story) {
 				s.adopt()
 				s.Eventually(func() bool { return isTrue(s, s.cluster, clusterv1.ClusterAvailableCondition) }).Should(BeTrue())

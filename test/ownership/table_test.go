@@ -160,6 +160,11 @@ func (w sight) troubles(status metav1.ConditionStatus) bool {
 	return status != metav1.ConditionTrue
 }
 
+// isGood reports whether the row expects a condition in its good state.
+func (w sight) isGood() bool {
+	return w.condition != "" && w.status != either && !w.troubles(w.status)
+}
+
 func (w sight) String() string {
 	object := strings.TrimSpace(w.kind + " " + w.name)
 	if w.namespace != "" {

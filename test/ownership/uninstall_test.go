@@ -26,7 +26,7 @@ const absence = 5 * time.Second
 func restarts() []row {
 	return []row{
 		{
-			event: "the provider is uninstalled and installed again, its CRDs stay", clusters: 1,
+			event: "the provider is reinstalled, its CRDs stay", clusters: 1,
 			happens: func(s *story) {
 				box.StopManager()
 				time.Sleep(absence)
@@ -34,7 +34,7 @@ func restarts() []row {
 			},
 			sees: []sight{notDeleting, available},
 		}, {
-			event: "Cluster API is uninstalled and installed again, its CRDs stay", clusters: 1,
+			event: "Cluster API is reinstalled, its CRDs stay", clusters: 1,
 			happens: func(s *story) {
 				box.StopCore()
 				time.Sleep(absence)
@@ -49,7 +49,7 @@ func restarts() []row {
 func uninstalls() []row {
 	return []row{
 		{
-			event: "the provider is uninstalled with its namespace, and installed again. A person creates the Secret of the PortalClusterIdentity again, and scales up",
+			event: "the provider is reinstalled with its namespace. A person creates the Secret of the PortalClusterIdentity again, and scales up",
 			asked: []string{scaleRequest}, clusters: 1, happens: (*story).loseHome,
 			with: func(s *story) {
 				shared := s.share("uninstalled")
@@ -58,16 +58,15 @@ func uninstalls() []row {
 			},
 			sees: []sight{{kind: "PortalCluster", condition: infrav1.IdentityReadyCondition, status: metav1.ConditionTrue}, notDeleting, available},
 		}, {
-			event: "Cluster API's CRDs are deleted, finalizers are removed by force, and Cluster API is installed again", clusters: 1,
+			event: "Cluster API is reinstalled, after its CRDs and finalizers were removed by force", clusters: 1,
 			happens: (*story).loseCore,
 			sees:    []sight{{kind: "Cluster"}, {kind: "PortalControlPlane", condition: clusterv1.DeletingCondition, status: either}},
 			after:   func(s *story) { s.Get(s.controlPlane) },
 		}, {
-			event: "the provider's CRDs are deleted while the provider is uninstalled. A person sets `deletionPolicy: Retain` and installs the provider again, " +
-				"then applies the manifest with `spec.clusterID`",
+			event:    "the uninstalled provider's CRDs are deleted. A person sets `deletionPolicy: Retain`, reinstalls the provider, and applies the manifest with `spec.clusterID`",
 			clusters: 1, happens: (*story).loseProvider, sees: []sight{notDeleting, available},
 		}, {
-			event: "the provider's CRDs are deleted while the provider is uninstalled, and the provider is installed again", clusters: 1,
+			event: "the uninstalled provider's CRDs are deleted, and the provider is reinstalled", clusters: 1,
 			happens: func(s *story) {
 				box.StopManager()
 				s.deleteCRDs("infrastructure-portal")
