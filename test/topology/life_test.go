@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,7 +37,11 @@ func TestLife(t *testing.T) {
 			f.settled(workers)
 			f.Expect(f.Changes()).To(Equal([]string{createRequest}), "the first size is the sum")
 			f.described()
+			f.orderIsSet()
 			f.steady()
+			cp := f.controlPlane()
+			f.Get(cp)
+			f.Expect(cp.Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyDelete), "core keeps what a user has set")
 
 			f.scale(0, replicas[0]+1)
 			f.settled(workers + 1)
@@ -61,6 +66,23 @@ func TestLife(t *testing.T) {
 func (f *fixture) upgrade(version string) {
 	f.Helper()
 	suite.Change(f.Fixture, f.cluster, func(c *clusterv1.Cluster) { c.Spec.Topology.Version = version })
+}
+
+// orderIsSet sets the order of removal in the Cluster, and another field in the PortalControlPlane, and waits for both.
+func (f *fixture) orderIsSet() {
+	f.Helper()
+	cp := f.controlPlane()
+	suite.Change(f.Fixture, cp, func(c *infrav1.PortalControlPlane) { c.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete })
+	suite.Change(f.Fixture, f.cluster, func(c *clusterv1.Cluster) {
+		variables := &c.Spec.Topology.Variables
+		*variables = append(*variables, clusterv1.ClusterVariable{Name: "removalOrder", Value: apiextensionsv1.JSON{Raw: []byte(`"Newest"`)}})
+	})
+	f.Eventually(func() infrav1.RemovalOrderStatus {
+		f.Get(cp)
+		return cp.Status.RemovalOrder
+	}).Should(Equal(infrav1.RemovalOrderStatus{
+		Order: infrav1.RemovalOrderNewest, Source: infrav1.RemovalOrderSet,
+	}))
 }
 
 // described checks that clusterctl describe shows all objects of the Cluster.
