@@ -19,7 +19,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
-// kinds are the kinds of a Cluster's objects, in the order in which Velero restores them.
+// kinds are the kinds of a Cluster's objects, in an order in which a restore may create them.
 var kinds = []schema.GroupVersionKind{
 	{Version: "v1", Kind: "Secret"},
 	clusterv1.GroupVersion.WithKind("Cluster"),
@@ -93,6 +93,13 @@ func (b backup) backwards() backup {
 	b = slices.Clone(b)
 	slices.Reverse(b)
 	return b
+}
+
+// asVelero returns the backup as Velero 1.18 restores it: without owner references and status, and with the Cluster last.
+func (b backup) asVelero() backup {
+	b = b.withoutOwners().withoutStatus()
+	i := slices.IndexFunc(b, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Cluster" })
+	return append(slices.Delete(slices.Clone(b), i, i+1), b[i])
 }
 
 // only returns the objects of the given kinds.

@@ -24,9 +24,14 @@ func restores() []row {
 			clusters: 1, sees: []sight{notDeleting, available},
 			after: (*story).secretsHaveOwners,
 		}, {
-			event:    "restore by Velero's defaults: stale owner references, no status",
+			event:    "restore with stale owner references, without status",
 			happens:  func(s *story) { b := s.backup().withoutStatus(); s.lose(); s.restore(box.Client, b) },
 			clusters: 1, sees: []sight{notDeleting, provisioned},
+		}, {
+			event:    "restore by Velero: no owner references, no status, the Cluster last",
+			happens:  func(s *story) { b := s.backup().asVelero(); s.lose(); s.restore(box.Client, b) },
+			clusters: 1, sees: []sight{notDeleting, available},
+			after: (*story).secretsHaveOwners,
 		}, {
 			event:    "restore from a backup that is older than the portal cluster",
 			happens:  func(s *story) { b := s.backup(); s.lose(); s.restore(box.Client, b.withoutOwners().beforeCreation()) },
