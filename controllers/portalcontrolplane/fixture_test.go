@@ -46,19 +46,20 @@ var prod = client.ObjectKey{Namespace: "default", Name: "prod"}
 // fixture is a management cluster with one Cluster whose portal cluster runs, and the portal. Managers come and go. Time is virtual.
 type fixture struct {
 	*testing.T
-	portal    *emulator.Portal
-	id        string // of the portal cluster
-	nodes     *nodes
-	store     client.Client
-	recorder  *events.FakeRecorder
-	cloud     *cloud.Client
-	manager   *Reconciler
-	crash     func(*infrav1.PortalControlPlane) bool // whether the manager ends instead of a write
-	ended     int                                    // managers
-	workloads *connections
-	connected bool                          // the manager reads the version and the Nodes itself, as in a real pass
-	limits    *infrav1.PortalIdentityLimits // of the identity
-	logs      []string                      // since the test emptied them
+	portal      *emulator.Portal
+	id          string // of the portal cluster
+	nodes       *nodes
+	store       client.Client
+	recorder    *events.FakeRecorder
+	cloud       *cloud.Client
+	manager     *Reconciler
+	crash       func(*infrav1.PortalControlPlane) bool // whether the manager ends instead of a write
+	ended       int                                    // managers
+	workloads   *connections
+	connected   bool                          // the manager reads the version and the Nodes itself, as in a real pass
+	limits      *infrav1.PortalIdentityLimits // of the identity
+	logs        []string                      // since the test emptied them
+	annotations map[string]string             // of the Cluster
 }
 
 // nodes are the Nodes of the workload cluster, as the portal makes them.
@@ -288,7 +289,7 @@ func (f *fixture) read(s *scope) outcome.Outcome {
 // scope returns the scope at the start of a pass.
 func (f *fixture) scope() *scope {
 	f.Helper()
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name, Annotations: f.annotations}}
 	s := &scope{Pass: pass.Pass{ControlPlane: f.controlPlane(), Cluster: cluster}, way: access.Way{Workload: &f.workloads.connection}, outcomes: map[string]outcome.Outcome{}}
 	s.Identity = identity.Identity{Portal: f.cloud, Version: "1", Shared: "team", Limits: f.limits}
 	s.State, s.Tools = stateOf(s.ControlPlane), f.manager.tools(s)

@@ -7,8 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -20,19 +18,19 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// TestCollectedDeploymentsKeepTheirWorkers deletes MachineDeployments, one after the other. If the garbage collector does, or the API server
-// with the namespace of a Cluster that is protected, the portal is never asked for fewer workers, and no node is drained, neither in between
+// TestCollectedDeploymentsKeepTheirWorkers deletes MachineDeployments, one after the other. If the garbage collector does, or someone does
+// although the Cluster is protected, the portal is never asked for fewer workers, and no node is drained, neither in between
 // nor when all are gone. If a person replaces them in the meantime, it is not asked for more workers either.
 func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 	for title, test := range map[string]struct {
 		owner     types.UID
 		replaced  bool
-		namespace bool   // it is being deleted
+		protected bool
 		holds     string // the reason, or "" if the portal is asked
 	}{
 		"collector":                             {owner: "earlier", holds: infrav1.DeletionNotConfirmedReason},
 		"collector, and a person replaces them": {owner: "earlier", replaced: true, holds: infrav1.DeletionNotConfirmedReason},
-		"with the namespace":                    {namespace: true, holds: infrav1.DeletingReason},
+		"of a protected Cluster":                {protected: true, holds: infrav1.DeletionNotConfirmedReason},
 		"a person":                              {},
 	} {
 		t.Run(title, func(t *testing.T) {
@@ -50,12 +48,8 @@ func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 					t.Fatal(err)
 				}
 				deleted := []client.Object{second, md}
-				if test.namespace {
-					namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: prod.Namespace, Finalizers: md.Finalizers}}
-					if err := f.store.Create(t.Context(), namespace); err != nil {
-						t.Fatal(err)
-					}
-					deleted = append(deleted, namespace)
+				if test.protected {
+					f.annotations = map[string]string{infrav1.DeletionProtectionAnnotation: "true"}
 				}
 				for _, gone := range deleted {
 					if err := f.store.Delete(t.Context(), gone); err != nil {

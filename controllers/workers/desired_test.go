@@ -69,7 +69,7 @@ func TestCountDesired(t *testing.T) {
 	count(collected, ptr.To[int32](4), "c")
 	leaving.OwnerReferences = owner("present")
 	count(leaving, ptr.To[int32](50), "of one that a person deleted")
-	if d.sum != 5 || !slices.Equal(d.collected, []string{"collected"}) {
+	if d.sum != 5 || !slices.Equal(d.doubted, []string{"collected"}) {
 		t.Errorf("the garbage collector's deletion changes the sum: %+v", d)
 	}
 	for size, want := range map[int]int{operation.SizeUnknown: 4, 3: 0, 9: 4, 12: 7} {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -70,9 +69,6 @@ func (k Keeper) Reconcile(ctx context.Context, p *pass.Pass, way access.Way, mem
 	}
 	if d.changes() {
 		ctrl.LoggerFrom(ctx).V(4).Info("A plan changes something", "plan", d.plan, "view", d.view)
-		if o := k.namespaceStays(ctx, p.Cluster.Namespace); !o.IsDone() {
-			return plan, o
-		}
 	}
 	if o := d.recognized(p); !o.IsDone() {
 		return plan, o
@@ -131,21 +127,6 @@ func (k Keeper) decideLive(ctx context.Context, p *pass.Pass, workload access.Wo
 
 // changes reports whether the plan changes an object, or asks the portal.
 func (d *decision) changes() bool { return len(d.plan.Writes) > 0 || d.plan.Scale }
-
-// namespaceStays is done unless the namespace is being deleted. Its MachineDeployments and Machines are then deleted in any
-// order, but a protected Cluster stays, and no user has asked for fewer workers.
-func (k Keeper) namespaceStays(ctx context.Context, name string) outcome.Outcome {
-	namespace := &corev1.Namespace{}
-	err := k.Live.Get(ctx, client.ObjectKey{Name: name}, namespace)
-	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return outcome.Fail(fmt.Errorf("read Namespace %s: %w", name, err))
-	case namespace.DeletionTimestamp.IsZero():
-		return outcome.Outcome{}
-	}
-	return outcome.StallFor(0, infrav1.DeletingReason, "Namespace %s is being deleted, but the Cluster is not, so its worker nodes stay as they "+
-		"are. Remove the Cluster's protection against deletion, then delete the Cluster", name)
-}
 
 // request records what the Nodes show, and asks the portal for the plan's number of workers. If nothing is asked, it reports what the
 // workers wait for.

@@ -154,7 +154,8 @@ func TestDeleteInForeground(t *testing.T) {
 	s.Expect(s.Changes()).To(Equal([]string{"POST kubernetes-clusters 202", "DELETE {cluster_id} 202"}))
 }
 
-// TestProtected checks that deletion protection refuses every deletion except that of clusterctl move, until the user removes it.
+// TestProtected checks that deletion protection refuses every deletion except that of clusterctl move, until the user removes it. Nor does
+// the deletion of the MachineDeployment remove nodes: a GitOps tool that prunes deletes it too.
 func TestProtected(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -179,6 +180,15 @@ func TestProtected(t *testing.T) {
 			o.SetAnnotations(annotations)
 		})
 	}
+	s.Expect(s.Box.Client.Delete(s.Context(), s.deployment)).To(Succeed())
+	s.Eventually(s.Gone(s.deployment)).Should(BeTrue())
+	s.Consistently(s.Nodes, quiet).Should(HaveLen(2))
+	s.deployment.ResourceVersion, s.deployment.UID = "", ""
+	s.Create(s.deployment)
+	s.settled(2)
+	s.sameNodes()
+	s.Expect(s.Changes()).To(Equal([]string{"POST kubernetes-clusters 202"}))
+
 	suite.Change(s.Fixture, s.cluster, func(c *clusterv1.Cluster) { delete(c.Annotations, infrav1.DeletionProtectionAnnotation) })
 	s.Expect(s.Box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
 	s.Eventually(s.Condition(s.cluster, clusterv1.ClusterDeletingCondition)).Should(HavePrefix("True"))
