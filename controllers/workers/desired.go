@@ -32,11 +32,13 @@ type Desired struct {
 	sum int
 	// stays is the part of sum that no object asks for, because the portal refuses fewer workers.
 	stays int
-	// objects is the number of objects that ask for workers, including those that are being deleted.
-	objects int
-	// doubted are the objects whose deletion may be a mistake, with the sum of their replicas. They ask for no workers.
-	doubted    []string
-	doubtedSum int
+	// objects is the number of objects that ask for workers, including those that are being deleted. In a protected Cluster, these do not
+	// count: if a tool that prunes deletes all MachineDeployments, no object asks for workers, so all workers stay.
+	objects   int
+	protected bool
+	// collected are the objects that the garbage collector may have deleted, with the sum of their replicas. They ask for no workers.
+	collected    []string
+	collectedSum int
 	// Templates that the workers are created from, sorted.
 	Templates []string
 	// Youngest of the objects that count.
@@ -48,15 +50,17 @@ type Desired struct {
 	Awaited Awaited
 }
 
-// add counts an object. Its deletion, if it is being deleted, is doubted if the object is stale, because the garbage collector may have
-// deleted it, or if its Cluster is protected. A tool that deletes all objects of a protected Cluster deletes the MachineDeployments too.
-func (d *Desired) add(meta metav1.ObjectMeta, doubted bool, replicas *int32, template string) {
-	d.objects++
-	switch deleted := !meta.DeletionTimestamp.IsZero(); {
-	case deleted && !doubted:
+// add counts an object. If it is stale and being deleted, the garbage collector may have deleted it.
+func (d *Desired) add(meta metav1.ObjectMeta, stale bool, replicas *int32, template string) {
+	deleted := !meta.DeletionTimestamp.IsZero()
+	if !deleted || stale || !d.protected {
+		d.objects++
+	}
+	switch {
+	case deleted && !stale:
 		return
 	case deleted:
-		d.doubted, d.doubtedSum = append(d.doubted, meta.Name), d.doubtedSum+int(ptr.Deref(replicas, 0))
+		d.collected, d.collectedSum = append(d.collected, meta.Name), d.collectedSum+int(ptr.Deref(replicas, 0))
 	default:
 		d.known = d.known && replicas != nil
 		d.sum += int(ptr.Deref(replicas, 0))
@@ -72,26 +76,26 @@ func (d *Desired) add(meta metav1.ObjectMeta, doubted bool, replicas *int32, tem
 
 // DesiredBy adds up the replicas of the members. The record tells how many workers stay although no object asks for them.
 func DesiredBy(cluster *clusterv1.Cluster, from Members, record operation.Record) Desired {
-	d, protected := Desired{known: true}, cluster.Annotations[infrav1.DeletionProtectionAnnotation] == "true"
+	d := Desired{known: true, protected: cluster.Annotations[infrav1.DeletionProtectionAnnotation] == "true"}
 	for _, md := range from.deployments {
 		if ref := md.Spec.Template.Spec.InfrastructureRef; ref.Kind == TemplateKind {
-			d.add(md.ObjectMeta, protected || ownerref.Stale(&md, cluster), md.Spec.Replicas, ref.Name)
+			d.add(md.ObjectMeta, ownerref.Stale(&md, cluster), md.Spec.Replicas, ref.Name)
 			d.autoscaled, d.mayLose = d.autoscaled || autoscaled(&md), d.mayLose || mayLose(&md)
 		}
 	}
 	for _, ms := range from.sets {
 		if ref := ms.Spec.Template.Spec.InfrastructureRef; ref.Kind == TemplateKind && metav1.GetControllerOf(&ms) == nil {
-			d.add(ms.ObjectMeta, protected || ownerref.Stale(&ms, cluster), ms.Spec.Replicas, ref.Name)
+			d.add(ms.ObjectMeta, ownerref.Stale(&ms, cluster), ms.Spec.Replicas, ref.Name)
 		}
 	}
 	for _, m := range from.Machines {
 		if metav1.GetControllerOf(&m) == nil {
-			d.add(m.ObjectMeta, protected || ownerref.Stale(&m, cluster), ptr.To[int32](1), "")
+			d.add(m.ObjectMeta, ownerref.Stale(&m, cluster), ptr.To[int32](1), "")
 		}
 	}
 	if p := from.pool; p != nil {
 		mp := &p.machinePool
-		d.add(mp.ObjectMeta, protected || portalmachinepool.Stale(mp, p.infra, cluster), mp.Spec.Replicas, "")
+		d.add(mp.ObjectMeta, portalmachinepool.Stale(mp, p.infra, cluster), mp.Spec.Replicas, "")
 		d.autoscaled = d.autoscaled || autoscaled(mp)
 	}
 	_, d.Awaited = TopologyOf(cluster, from)
@@ -103,14 +107,14 @@ func DesiredBy(cluster *clusterv1.Cluster, from Members, record operation.Record
 	return d
 }
 
-// kept is how many workers stay beyond the sum. While objects are being deleted and that is doubted, all workers stay, so a person can replace
-// the objects before they are gone. Workers that the portal cluster was created with are not removed before the MachineDeployments exist that
+// kept is how many workers stay beyond the sum. While the garbage collector deletes objects, all workers stay, so a person can replace the
+// objects before they are gone. Workers that the portal cluster was created with are not removed before the MachineDeployments exist that
 // they were created for. More workers are requested only when a MachineDeployment asks for them.
 func (d *Desired) kept(size int) int {
 	beyond := max(0, size-d.sum)
-	if len(d.doubted) > 0 && size == operation.SizeUnknown {
-		return d.doubtedSum
-	} else if len(d.doubted) > 0 {
+	if len(d.collected) > 0 && size == operation.SizeUnknown {
+		return d.collectedSum
+	} else if len(d.collected) > 0 {
 		return beyond
 	}
 	return min(d.Awaited.Replicas, beyond)

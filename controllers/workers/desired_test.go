@@ -69,9 +69,16 @@ func TestCountDesired(t *testing.T) {
 	count(collected, ptr.To[int32](4), "c")
 	leaving.OwnerReferences = owner("present")
 	count(leaving, ptr.To[int32](50), "of one that a person deleted")
-	if d.sum != 5 || !slices.Equal(d.doubted, []string{"collected"}) {
+	if d.sum != 5 || !slices.Equal(d.collected, []string{"collected"}) {
 		t.Errorf("the garbage collector's deletion changes the sum: %+v", d)
 	}
+	objects := d.objects
+	d.protected = true
+	count(leaving, ptr.To[int32](50), "of one that was deleted in a protected Cluster")
+	if d.sum != 5 || d.objects != objects {
+		t.Errorf("an object that is being deleted in a protected Cluster asks for workers: %+v", d)
+	}
+	d.protected = false
 	for size, want := range map[int]int{operation.SizeUnknown: 4, 3: 0, 9: 4, 12: 7} {
 		if got := d.kept(size); got != want {
 			t.Errorf("of %d workers, %d are kept beyond the sum, want %d", size, got, want)

@@ -62,10 +62,10 @@ func (d *decision) countOutcome(p *pass.Pass) outcome.Outcome {
 		return outcome.StallFor(0, infrav1.TemplateNotHonoredReason, "PortalMachinePool %s asks for other workers than the portal cluster has (offering %s, "+
 			"SSH key pair %s), and the portal cannot change that. Delete its MachinePool, and create it again with these", d.members.pool.infra.Name,
 			p.Record.Workers.ServiceOfferingID, p.Record.Workers.SSHKeyPair)
-	case len(d.desired.doubted) > 0:
-		return outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "these objects are being deleted, but Cluster %s is protected, or was not their owner: "+
-			"%s. No worker is removed until they are gone. To keep the workers, create the objects again now, under other names",
-			p.Cluster.Name, outcome.Names(d.desired.doubted))
+	case len(d.desired.collected) > 0:
+		return outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "the garbage collector may have deleted these objects, because their owner was an "+
+			"earlier Cluster %s: %s. No worker is removed until they are gone. To keep the workers, create the objects again now, under other names",
+			p.Cluster.Name, outcome.Names(d.desired.collected))
 	case d.desired.objects == 0:
 		return outcome.WaitFor(0, infrav1.WaitingForObjectReason, "no MachineDeployment or MachinePool asks for workers, so %d worker nodes stay. To use "+
 			"them, create a MachineDeployment. To have none, create one with 0 replicas", d.plan.Desired)

@@ -52,7 +52,7 @@ type decision struct {
 //  1. The plan is made from what the replicas ask for and what exists, as the cache shows it.
 //  2. A plan that changes something is made again from live reads, because the sum of the replicas and the Machines that are being
 //     deleted must be from the same moment.
-//  3. Nothing is changed while the Namespace is being deleted, or if workers cannot be told from control nodes.
+//  3. Nothing is changed if workers cannot be told from control nodes.
 //  4. Machines, PortalMachines, Nodes and the pool are written (carryOut).
 //  5. The portal is asked (request).
 func (k Keeper) Reconcile(ctx context.Context, p *pass.Pass, way access.Way, members Members, nodes Nodes, keepsPause bool) (*claims.Plan, outcome.Outcome) {

@@ -3,6 +3,8 @@
 package ownership
 
 import (
+	"maps"
+
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,6 +58,17 @@ func deletions() []row {
 				s.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}})
 			},
 			asked: []string{deleteRequest}, sees: []sight{{kind: "Cluster"}, {kind: "PortalControlPlane"}, {kind: "PortalCluster"}},
+		}, {
+			event: "`kubectl delete namespace` of a protected Cluster",
+			with: func(s *story) {
+				protected := map[string]string{infrav1.DeletionProtectionAnnotation: "true"}
+				s.cluster.Annotations, s.controlPlane.Annotations = protected, maps.Clone(protected)
+			},
+			happens: func(s *story) {
+				s.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}})
+				s.Eventually(func() bool { s.Get(s.deployment); return !s.deployment.DeletionTimestamp.IsZero() }).Should(BeTrue())
+			},
+			clusters: 1, sees: []sight{notDeleting},
 		},
 	}
 }

@@ -39,7 +39,7 @@ func (r row) line(reasons []string) string {
 	if r.clusters == 0 {
 		sees = append(sees, "no portal cluster is left")
 	}
-	if !slices.ContainsFunc(r.sees, func(s sight) bool { return !s.isGood() }) {
+	if len(r.sees) > 0 && !slices.ContainsFunc(r.sees, func(s sight) bool { return !s.isGood() }) {
 		return fmt.Sprintf("| %s | %s |", r.event, strings.Join(append(sees, "healthy"), ", "))
 	}
 	for i, s := range r.sees {
