@@ -34,7 +34,8 @@ const (
 	OwnerAnnotation = "infrastructure.cluster.x-k8s.io/portal-owner"
 
 	// DeletionProtectionAnnotation is set by a person on a Cluster and its PortalControlPlane, to "true". The API server refuses to delete
-	// an object that has it. If one of the two has it, the provider does not delete the portal cluster.
+	// an object that has it. If one of the two has it, the provider does not delete the portal cluster. If the Cluster has it, worker nodes
+	// stay when all MachineDeployments are deleted.
 	DeletionProtectionAnnotation = "infrastructure.cluster.x-k8s.io/deletion-protection"
 
 	// UserManagedAnnotation is set by a person on the kubeconfig Secret <cluster>-kubeconfig, to "true", if the kubeconfig is
@@ -72,6 +73,11 @@ const (
 	// a new URL. A user needs the verb adopt for it: at another portal, the id may belong to someone else's cluster.
 	DecisionTrust Decision = "trust"
 )
+
+// DeletionProtected reports whether DeletionProtectionAnnotation of the object is "true".
+func DeletionProtected(obj metav1.Object) bool {
+	return obj.GetAnnotations()[DeletionProtectionAnnotation] == "true"
+}
 
 // About returns the value of DecisionAnnotation for this decision about the operation or object with the id.
 func (d Decision) About(id string) string { return string(d) + ":" + id }

@@ -132,9 +132,9 @@ func (k *Owners) liveCluster(ctx context.Context, cp *infrav1.PortalControlPlane
 // protection returns the object whose annotation protects the portal cluster against deletion, or "".
 func protection(cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) string {
 	switch {
-	case cp.Annotations[infrav1.DeletionProtectionAnnotation] == "true":
+	case infrav1.DeletionProtected(cp):
 		return "PortalControlPlane " + cp.Name
-	case cluster != nil && cluster.Annotations[infrav1.DeletionProtectionAnnotation] == "true":
+	case cluster != nil && infrav1.DeletionProtected(cluster):
 		return "Cluster " + cluster.Name
 	}
 	return ""

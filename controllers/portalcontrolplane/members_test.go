@@ -15,6 +15,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
 // TestCollectedDeploymentsKeepTheirWorkers deletes MachineDeployments, one after the other. If the garbage collector does, or someone does
@@ -25,11 +26,12 @@ func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 		owner     types.UID
 		replaced  bool
 		protected bool
+		kind      outcome.Kind
 		holds     string // the reason, or "" if the portal is asked
 	}{
-		"collector":                             {owner: "earlier", holds: infrav1.DeletionNotConfirmedReason},
-		"collector, and a person replaces them": {owner: "earlier", replaced: true, holds: infrav1.DeletionNotConfirmedReason},
-		"of a protected Cluster":                {protected: true, holds: infrav1.WaitingForObjectReason},
+		"collector":                             {owner: "earlier", kind: outcome.Stalled, holds: infrav1.DeletionNotConfirmedReason},
+		"collector, and a person replaces them": {owner: "earlier", replaced: true, kind: outcome.Stalled, holds: infrav1.DeletionNotConfirmedReason},
+		"of a protected Cluster":                {protected: true, kind: outcome.Wait, holds: infrav1.WaitingForObjectReason},
 		"a person":                              {},
 	} {
 		t.Run(title, func(t *testing.T) {
@@ -64,7 +66,7 @@ func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 				}
 				f.live(5 * time.Minute)
 				s := f.pass()
-				if o := s.outcomes[infrav1.WorkersReadyCondition]; test.holds != "" && o.Reason != test.holds {
+				if o := s.outcomes[infrav1.WorkersReadyCondition]; test.holds != "" && (o.Kind != test.kind || o.Reason != test.holds) {
 					t.Errorf("%+v", o)
 				}
 				if names, _ := f.cordoned(); test.holds != "" && len(names) > 0 {

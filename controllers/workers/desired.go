@@ -53,9 +53,10 @@ type Desired struct {
 // add counts an object. If it is stale and being deleted, the garbage collector may have deleted it.
 func (d *Desired) add(meta metav1.ObjectMeta, stale bool, replicas *int32, template string) {
 	deleted := !meta.DeletionTimestamp.IsZero()
-	if !deleted || stale || !d.protected {
-		d.objects++
+	if deleted && !stale && d.protected {
+		return
 	}
+	d.objects++
 	switch {
 	case deleted && !stale:
 		return
@@ -76,7 +77,7 @@ func (d *Desired) add(meta metav1.ObjectMeta, stale bool, replicas *int32, templ
 
 // DesiredBy adds up the replicas of the members. The record tells how many workers stay although no object asks for them.
 func DesiredBy(cluster *clusterv1.Cluster, from Members, record operation.Record) Desired {
-	d := Desired{known: true, protected: cluster.Annotations[infrav1.DeletionProtectionAnnotation] == "true"}
+	d := Desired{known: true, protected: infrav1.DeletionProtected(cluster)}
 	for _, md := range from.deployments {
 		if ref := md.Spec.Template.Spec.InfrastructureRef; ref.Kind == TemplateKind {
 			d.add(md.ObjectMeta, ownerref.Stale(&md, cluster), md.Spec.Replicas, ref.Name)

@@ -37,7 +37,7 @@ func TestLife(t *testing.T) {
 			f.settled(workers)
 			f.Expect(f.Changes()).To(Equal([]string{createRequest}), "the first size is the sum")
 			f.described()
-			f.orderIsSet()
+			f.setOrder()
 			f.steady()
 			cp := f.controlPlane()
 			f.Get(cp)
@@ -68,8 +68,8 @@ func (f *fixture) upgrade(version string) {
 	suite.Change(f.Fixture, f.cluster, func(c *clusterv1.Cluster) { c.Spec.Topology.Version = version })
 }
 
-// orderIsSet sets the order of removal in the Cluster, and another field in the PortalControlPlane, and waits for both.
-func (f *fixture) orderIsSet() {
+// setOrder sets the order of removal in the Cluster, and another field in the PortalControlPlane, and waits for both.
+func (f *fixture) setOrder() {
 	f.Helper()
 	cp := f.controlPlane()
 	suite.Change(f.Fixture, cp, func(c *infrav1.PortalControlPlane) { c.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete })
