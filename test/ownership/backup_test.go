@@ -4,6 +4,7 @@ package ownership
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	. "github.com/onsi/gomega"
@@ -164,13 +165,19 @@ func (s *story) strip() {
 	}).Should(BeZero(), "objects in the namespace")
 }
 
-// raze deletes all objects of the namespace and removes their finalizers. It returns the number of objects that it found.
+// raze deletes all objects of the namespace, in spite of their protection and finalizers. It returns the number of objects that it found.
 func raze(ctx context.Context, c client.Client, namespace string) (int, error) {
 	all, err := list(ctx, c, namespace)
 	if err != nil {
 		return 0, err
 	}
+	unprotected := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, infrav1.DeletionProtectionAnnotation))
 	for _, o := range all {
+		if infrav1.DeletionProtected(o) {
+			if err := client.IgnoreNotFound(c.Patch(ctx, o, unprotected)); err != nil {
+				return 0, err
+			}
+		}
 		if o.GetDeletionTimestamp() == nil {
 			if err := client.IgnoreNotFound(c.Delete(ctx, o)); err != nil {
 				return 0, err

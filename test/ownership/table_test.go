@@ -219,18 +219,15 @@ func isTrue(s *story, o client.Object, condition string) bool {
 	return ok && conditions.IsTrue(getter, condition)
 }
 
-// demolish removes all objects and portal clusters of the row, so that their API servers do not slow down other rows.
+// demolish removes all objects and portal clusters of the row, so that their API servers do not slow down other rows, and the CRDs can go.
 func (s *story) demolish() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.T.Context()), time.Minute)
-	defer cancel()
+	ctx := context.WithoutCancel(s.T.Context())
 	for _, namespace := range []string{s.Namespace, s.Namespace + other} {
-		for ctx.Err() == nil {
-			if left, err := raze(ctx, box.Client, namespace); err == nil && left == 0 {
-				break
-			}
-			time.Sleep(200 * time.Millisecond)
-		}
+		left := func() (int, error) { return raze(ctx, box.Client, namespace) }
+		s.Eventually(left).WithTimeout(time.Minute).Should(BeZero(), "objects in namespace %s", namespace)
 	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	portal := s.person()
 	for _, c := range s.PortalClusters() {
 		_, _ = portal.DeleteCluster(ctx, c.ID)
