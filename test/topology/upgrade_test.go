@@ -3,14 +3,19 @@
 package topology
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
@@ -109,4 +114,59 @@ func TestUpgradeInSteps(t *testing.T) {
 	f.Expect(f.Changes()).To(Equal([]string{createRequest, upgradeRequest, upgradeRequest}))
 	f.Expect(condition()).To(HavePrefix("True"))
 	f.neverFailed()
+}
+
+// TestGiveUpUpgrade gives up an upgrade as upgrade.md says, first to a version that the portal does not offer, and then one whose job never ends.
+// Core itself refuses to lower the version of a Cluster. Afterwards the Cluster can be upgraded as usual.
+func TestGiveUpUpgrade(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1)
+	f.apply()
+	f.settled(1)
+	nodes := f.nodes()
+
+	f.upgrade("v1.34.99")
+	f.Eventually(f.Condition(f.controlPlane(), infrav1.VersionUpToDateCondition)).Should(HavePrefix("False " + infrav1.VersionNotOfferedReason))
+	for version, refusal := range map[string]string{oldest: "version cannot be decreased", newer: "version cannot be changed"} {
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"topology":{"version":%q}}}`, version))
+		f.Expect(box.Client.Patch(f.Context(), f.cluster, patch)).To(MatchError(ContainSubstring(refusal)), version)
+	}
+	f.giveUp()
+	f.settled(1)
+	f.Expect(f.Changes()).To(Equal([]string{createRequest}))
+
+	id := f.PortalClusters()[0].ID
+	f.Expect(box.Portal.Inject(emulator.Fault{Path: "/kubernetes-clusters/" + id + "/upgrade", Job: emulator.JobStuck, Count: 1})).To(Succeed())
+	f.upgrade(newer)
+	upgrading := f.Condition(f.controlPlane(), infrav1.OperationInProgressCondition)
+	f.Eventually(upgrading).Should(And(HavePrefix("True"), ContainSubstring("job-")))
+	f.giveUp()
+	suite.Change(f.Fixture, f.controlPlane(), func(cp *infrav1.PortalControlPlane) {
+		state, err := operation.Load(cp)
+		f.Expect(err).NotTo(HaveOccurred())
+		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionAbandon.About(state.Last.ID))
+	})
+	f.Eventually(upgrading).Should(HavePrefix("False"))
+	f.Expect(box.Portal.Repair(id)).To(Succeed())
+	f.settled(1)
+	f.Expect(f.portalVersion()).To(Equal(oldest))
+	f.Expect(f.Changes()).To(Equal([]string{createRequest, upgradeRequest}))
+
+	f.upgrade(newer)
+	f.Eventually(f.portalVersion).Should(Equal(newer))
+	f.settled(1)
+	f.Expect(f.nodes()).To(Equal(nodes))
+	f.Expect(f.Changes()).To(Equal([]string{createRequest, upgradeRequest, upgradeRequest}))
+}
+
+// giveUp sets the oldest version again. Between the two steps, the topology controller may report that the versions do not fit.
+func (f *fixture) giveUp() {
+	f.Helper()
+	const unchecked = clusterv1.ClusterTopologyUnsafeUpdateVersionAnnotation
+	suite.Change(f.Fixture, f.cluster, func(c *clusterv1.Cluster) {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, unchecked, "")
+		c.Spec.Topology.Version = oldest
+	})
+	suite.Change(f.Fixture, f.cluster, func(c *clusterv1.Cluster) { delete(c.Annotations, unchecked) })
+	suite.Change(f.Fixture, f.controlPlane(), func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = oldest })
 }
