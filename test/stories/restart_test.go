@@ -29,7 +29,8 @@ import (
 const busyTime = 15 * time.Second
 
 // TestRestartKeepsAvailable kills the manager. When the next manager starts, the portal answers slowly and at first with 429, and the API
-// server of the workload cluster does not answer for a while. Conditions that are True stay True.
+// server of the workload cluster does not answer for a while. Conditions that are True stay True. Meanwhile the workload cluster has no
+// kube-controller-manager, which would take its Nodes for dead after 20 s without heartbeats.
 func TestRestartKeepsAvailable(t *testing.T) {
 	s := newStoryAlone(t)
 	s.apply()
@@ -42,14 +43,16 @@ func TestRestartKeepsAvailable(t *testing.T) {
 	s.Box.KillManager()
 	s.strike(emulator.Fault{ID: s.Namespace + "-slow", Delay: 3 * time.Second})
 	s.strike(emulator.Fault{ID: s.Namespace + "-limit", Status: http.StatusTooManyRequests, RetryAfter: 2 * time.Second, Count: 3})
-	server := s.apiServer()
-	s.Expect(server.Signal(syscall.SIGSTOP)).To(Succeed())
-	s.Cleanup(func() { _ = server.Signal(syscall.SIGCONT) })
+	s.Get(s.controlPlane)
+	workload := filepath.Join(s.Box.Dir, "workloads", "cluster-"+s.controlPlane.Spec.ClusterID)
+	judge := s.stop("--root-ca-file=" + filepath.Join(workload, "ca.crt"))
+	server := s.stop(fmt.Sprintf("--secure-port=%d", s.controlPlane.Spec.ControlPlaneEndpoint.Port))
 	s.restart()
 	time.Sleep(busyTime)
 	s.Expect(server.Signal(syscall.SIGCONT)).To(Succeed())
 	s.Eventually(s.connected).Should(BeTrue())
 	s.Expect(s.transitions()).To(Equal(before), "the times at which conditions became True")
+	s.Expect(judge.Signal(syscall.SIGCONT)).To(Succeed())
 
 	s.scale(3)
 	s.settled(3)
@@ -94,24 +97,24 @@ func (s *story) connected() bool {
 	return bytes.Contains(log[start:], fmt.Appendf(nil, `"Connected" PortalControlPlane="%s/`, s.Namespace))
 }
 
-// apiServer returns the process of the workload cluster's API server. It finds the process by its port.
-func (s *story) apiServer() *os.Process {
+// stop stops the process that has the argument, until it is told to go on, or the test ends.
+func (s *story) stop(argument string) *os.Process {
 	s.Helper()
-	s.Get(s.controlPlane)
-	port := fmt.Sprintf("--secure-port=%d", s.controlPlane.Spec.ControlPlaneEndpoint.Port)
 	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	s.Expect(err).NotTo(HaveOccurred())
 	for _, path := range processes {
 		content, err := os.ReadFile(path)
-		if err != nil || !slices.Contains(strings.Split(string(content), "\x00"), port) {
+		if err != nil || !slices.Contains(strings.Split(string(content), "\x00"), argument) {
 			continue // the process has ended, or is another one
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		s.Expect(err).NotTo(HaveOccurred())
 		process, err := os.FindProcess(pid)
 		s.Expect(err).NotTo(HaveOccurred())
+		s.Expect(process.Signal(syscall.SIGSTOP)).To(Succeed())
+		s.Cleanup(func() { _ = process.Signal(syscall.SIGCONT) })
 		return process
 	}
-	s.Fatalf("no process has the argument %s", port)
+	s.Fatalf("no process has the argument %s", argument)
 	return nil
 }

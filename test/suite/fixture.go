@@ -38,12 +38,18 @@ type Fixture struct {
 }
 
 // NewFixture creates the namespace of a test. The namespace has the ID of the user as its name. If the test fails, the fixture logs the
-// objects in the namespace and the portal's request log.
+// objects in the namespace and the portal's request log. At the end it deletes the Clusters that the test has left, because their servers
+// would slow down the next tests. It does not wait for that.
 func NewFixture(t *testing.T, box *sandbox.Sandbox, user emulator.User) *Fixture {
 	t.Helper()
 	f := &Fixture{T: t, WithT: NewWithT(t), Box: box, Namespace: user.ID, User: user}
 	f.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
 	f.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.Namespace}})
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
+		defer cancel()
+		_ = box.Client.DeleteAllOf(ctx, &clusterv1.Cluster{}, client.InNamespace(f.Namespace)) // without it, the next tests are only slower
+	})
 	t.Cleanup(f.Explain)
 	return f
 }
