@@ -97,7 +97,7 @@ func (s *story) connected() bool {
 	return bytes.Contains(log[start:], fmt.Appendf(nil, `"Connected" PortalControlPlane="%s/`, s.Namespace))
 }
 
-// stop stops the process that has the argument, until it is told to go on, or the test ends.
+// stop stops the process that has the argument, until SIGCONT or the end of the test.
 func (s *story) stop(argument string) *os.Process {
 	s.Helper()
 	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
