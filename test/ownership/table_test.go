@@ -221,13 +221,12 @@ func isTrue(s *story, o client.Object, condition string) bool {
 
 // demolish removes all objects and portal clusters of the row, so that their API servers do not slow down other rows, and the CRDs can go.
 func (s *story) demolish() {
-	ctx := context.WithoutCancel(s.T.Context())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.T.Context()), 3*time.Minute)
+	defer cancel()
 	for _, namespace := range []string{s.Namespace, s.Namespace + other} {
 		left := func() (int, error) { return raze(ctx, box.Client, namespace) }
 		s.Eventually(left).WithTimeout(time.Minute).Should(BeZero(), "objects in namespace %s", namespace)
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
 	portal := s.person()
 	for _, c := range s.PortalClusters() {
 		_, _ = portal.DeleteCluster(ctx, c.ID)

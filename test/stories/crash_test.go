@@ -8,7 +8,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -87,10 +86,7 @@ func TestCreateCutOff(t *testing.T) {
 	s.Consistently(func() int { return s.asked("POST kubernetes-clusters") }, 10*time.Second).Should(Equal(1))
 	s.Expect(s.PortalClusters()).To(BeEmpty())
 
-	id := s.operationID()
-	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
-		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionRetry.About(id))
-	})
+	s.Decide(s.controlPlane, infrav1.DecisionRetry)
 	s.settled(2)
 	s.Expect(s.PortalClusters()).To(HaveLen(1))
 	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(infrav1.DecisionAnnotation), "the annotation allows one retry only")

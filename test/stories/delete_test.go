@@ -34,14 +34,6 @@ func (s *story) operation() operation.Type {
 	return state.Op().Type
 }
 
-// operationID returns the id of the last operation.
-func (s *story) operationID() string {
-	s.Helper()
-	state, err := operation.Load(s.controlPlane)
-	s.Expect(err).NotTo(HaveOccurred())
-	return state.Last.ID
-}
-
 // TestDeleteAtAnyMoment deletes the Cluster before the creation and during each kind of operation at the portal.
 func TestDeleteAtAnyMoment(t *testing.T) {
 	t.Parallel()

@@ -122,10 +122,7 @@ func TestAbandonedScale(t *testing.T) {
 	s.strike(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters/*/scale", Job: emulator.JobStuck, Count: 1})
 	s.scale(3)
 	s.Eventually(s.operation).Should(BeEquivalentTo("scale"))
-	id := s.operationID()
-	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
-		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionAbandon.About(id))
-	})
+	s.Decide(s.controlPlane, infrav1.DecisionAbandon)
 	s.Eventually(s.operation).Should(BeEmpty())
 	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(infrav1.DecisionAnnotation))
 	s.Eventually(s.events).Should(ContainElement(ContainSubstring("Abandoned the scale from 2 to 3 workers")))

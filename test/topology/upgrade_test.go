@@ -15,7 +15,6 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
@@ -141,11 +140,7 @@ func TestGiveUpUpgrade(t *testing.T) {
 	upgrading := f.Condition(f.controlPlane(), infrav1.OperationInProgressCondition)
 	f.Eventually(upgrading).Should(And(HavePrefix("True"), ContainSubstring("job-")))
 	f.giveUp()
-	suite.Change(f.Fixture, f.controlPlane(), func(cp *infrav1.PortalControlPlane) {
-		state, err := operation.Load(cp)
-		f.Expect(err).NotTo(HaveOccurred())
-		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionAbandon.About(state.Last.ID))
-	})
+	f.Decide(f.controlPlane(), infrav1.DecisionAbandon)
 	f.Eventually(upgrading).Should(HavePrefix("False"))
 	f.Expect(box.Portal.Repair(id)).To(Succeed())
 	f.settled(1)
