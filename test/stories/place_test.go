@@ -32,9 +32,9 @@ func TestPlaceIsCorrected(t *testing.T) {
 		ContainSubstring("(requestId req-"), HaveSuffix("To use another zone, set spec.zoneID of PortalCluster story")))
 	t.Log(s.Condition(s.controlPlane, infrav1.ProvisionedCondition)())
 	uid := s.controlPlane.UID
-	s.Box.Portal.RemoveFault(s.Namespace) // the other zone has room
 	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Replicas = ptr.To[int32](3) })
 	suite.Change(s.Fixture, s.portalCluster, func(pc *infrav1.PortalCluster) { pc.Spec.ZoneID = "zone-2" })
+	s.Box.Portal.RemoveFault(s.Namespace) // the other zone has room
 	s.settled(2)
 	s.Get(s.controlPlane)
 	s.Get(s.portalCluster)
