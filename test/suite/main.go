@@ -23,8 +23,8 @@ import (
 const startTimeout = 3 * time.Minute
 
 // PortalClusters is how many tests that have a portal cluster each may run at the same time. The servers of one take half a GB and 5 inotify
-// instances. The servers of a sandbox take 5 more, a user has 128 on most machines, and make test-all runs two packages at a time. Eight such
-// tests keep 2 CPUs busy: with more, they take no less time together, and each waits longer for every answer.
+// instances. The servers of a sandbox take 5 more, a user has 128 on most machines, and make test-all runs two packages at a time. The stories
+// take longest, so they run two more: with four more, two CPUs are busy all the time, and what waits for an answer waits twice as long.
 const PortalClusters = 4
 
 // Options configures Main.
