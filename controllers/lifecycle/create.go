@@ -95,6 +95,7 @@ func recordOf(p *pass.Pass, request cloud.CreateClusterRequest) *operation.Recor
 		MinWorkers:     p.Record.MinWorkers,
 		Version:        p.ControlPlane.Spec.Version,
 		Workers:        &infrav1.WorkerParameters{ServiceOfferingID: request.ServiceOfferingID, SSHKeyPair: request.SSHKeyPair},
+		ZoneID:         request.ZoneID,
 		NetworkID:      request.NetworkID,
 		VPCID:          request.VPCID,
 		AbandonedNames: p.Record.AbandonedNames,

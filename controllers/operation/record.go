@@ -47,7 +47,9 @@ type Record struct {
 	Version string `json:"version,omitempty"`
 	// Workers are the parameters that the cluster was created with.
 	Workers *infrav1.WorkerParameters `json:"workers,omitempty"`
-	// NetworkID and VPCID are where the cluster was placed.
+	// ZoneID, NetworkID and VPCID are where the cluster was placed. The PortalCluster may say something else: a user may correct
+	// it while the request is on its way.
+	ZoneID    string `json:"zoneID,omitempty"`
 	NetworkID string `json:"networkID,omitempty"`
 	VPCID     string `json:"vpcID,omitempty"`
 	// KubeconfigDigest identifies the kubeconfig that the provider stored last. A Secret with another content was written by

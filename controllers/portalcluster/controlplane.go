@@ -50,6 +50,20 @@ func mayHaveCluster(obj client.Object) bool {
 	return err != nil || state.Op() != nil
 }
 
+// created returns what the portal cluster was created with, or what the creation in flight asks for. Of a cluster that the control plane
+// did not create, that is not known.
+func created(controlPlane *infrav1.PortalControlPlane) operation.Record {
+	state, err := operation.Load(controlPlane)
+	switch {
+	case err != nil:
+	case state.Op().Is(operation.Create) && state.Op().Record != nil:
+		return *state.Op().Record
+	case controlPlane.Spec.ClusterID != "" && state.Record.ClusterID == controlPlane.Spec.ClusterID:
+		return state.Record
+	}
+	return operation.Record{}
+}
+
 // fromControlPlane wakes the PortalCluster of the same Cluster: it is provisioned once there is a kubeconfig, and its deletion waits for
 // the control plane to go.
 func (r *Reconciler) fromControlPlane(ctx context.Context, obj client.Object) (requests []reconcile.Request) {

@@ -84,6 +84,30 @@ func TestZoneOfThePortalCluster(t *testing.T) {
 	}
 }
 
+// TestCorrectedTooLate corrects the place while the request for the cluster is on its way. Status shows where the cluster was asked for.
+func TestCorrectedTooLate(t *testing.T) {
+	b := newBench(t, nil)
+	cp := b.withControlPlane()
+	b.reconcile(3)
+	b.correct(func(spec *infrav1.PortalClusterSpec) {
+		spec.ZoneID, spec.VPC = "elsewhere", infrav1.PortalVPC{ID: "another"}
+	})
+	op := operation.New(operation.Create, "a-1")
+	op.Record = &operation.Record{ZoneID: "z", VPCID: "first", NetworkID: "of-first"}
+	asked := operation.State{Last: op}
+	for _, state := range []operation.State{asked, asked.After(operation.Event{Result: operation.Succeeded, CreatedID: "cluster-1"})} {
+		state.Put(cp)
+		cp.Spec.ClusterID = state.Record.ClusterID
+		if err := b.store.Update(t.Context(), cp); err != nil {
+			t.Fatal(err)
+		}
+		b.reconcile(2)
+		if got := b.get().Status; got.ZoneID != "z" || got.VPCID != "first" || got.NetworkID != "of-first" {
+			t.Errorf("in %s, %s, %s, although the cluster is where it was asked for", got.ZoneID, got.VPCID, got.NetworkID)
+		}
+	}
+}
+
 // TestCorrectedVPC names another VPC after one was found. The id of the first must not be used any more, not even while the other is missing.
 func TestCorrectedVPC(t *testing.T) {
 	b := newBench(t, nil)

@@ -110,8 +110,9 @@ type scope struct {
 	identity      identity.Identity
 	vpcID         string
 	networkID     string
-	hasKubeconfig bool // or the control plane is not ours
-	placed        bool // the portal cluster exists or may exist, or the control plane is not ours
+	hasKubeconfig bool             // or the control plane is not ours
+	placed        bool             // the portal cluster exists or may exist, or the control plane is not ours
+	created       operation.Record // what the portal cluster was created with, or may have been
 
 	identityReady, networkReady, deleting outcome.Outcome
 }
@@ -190,7 +191,7 @@ func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: ref.Name}, controlPlane); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	s.hasKubeconfig, s.placed = hasKubeconfig(controlPlane), mayHaveCluster(controlPlane)
+	s.hasKubeconfig, s.placed, s.created = hasKubeconfig(controlPlane), mayHaveCluster(controlPlane), created(controlPlane)
 	return nil
 }
 

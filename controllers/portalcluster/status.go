@@ -3,6 +3,7 @@
 package portalcluster
 
 import (
+	"cmp"
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,8 +62,8 @@ func (s *scope) updateConditions() {
 	}
 	if !s.placed {
 		status.ZoneID = ""
-	} else if status.ZoneID == "" {
-		status.ZoneID = s.portalCluster.Spec.ZoneID
+	} else {
+		status.ZoneID = cmp.Or(s.created.ZoneID, status.ZoneID, s.portalCluster.Spec.ZoneID)
 	}
 	outcome.Report(s.portalCluster, infrav1.IdentityReadyCondition, s.identityReady)
 	outcome.Report(s.portalCluster, infrav1.NetworkReadyCondition, s.networkReady)
@@ -74,6 +75,9 @@ func (s *scope) updateConditions() {
 		return
 	}
 	status.VPCID, status.NetworkID = s.vpcID, s.networkID
+	if s.created.ZoneID != "" {
+		status.VPCID, status.NetworkID = s.created.VPCID, s.created.NetworkID
+	}
 	if s.hasKubeconfig {
 		status.Initialization.Provisioned = ptr.To(true) // it is never reset, as the contract requires
 	}
