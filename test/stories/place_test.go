@@ -13,6 +13,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
@@ -34,6 +35,12 @@ func TestPlaceIsCorrected(t *testing.T) {
 	uid := s.controlPlane.UID
 	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Replicas = ptr.To[int32](3) })
 	suite.Change(s.Fixture, s.portalCluster, func(pc *infrav1.PortalCluster) { pc.Spec.ZoneID = "zone-2" })
+	s.Eventually(func() *operation.Operation {
+		s.Get(s.controlPlane)
+		state, err := operation.Load(s.controlPlane)
+		s.Expect(err).NotTo(HaveOccurred())
+		return state.Last
+	}).Should(HaveField("Record.ZoneID", "zone-2"), "a request that was on its way asks for the first zone")
 	s.Box.Portal.RemoveFault(s.Namespace) // the other zone has room
 	s.settled(2)
 	s.Get(s.controlPlane)
