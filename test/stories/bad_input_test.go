@@ -8,6 +8,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -83,26 +84,40 @@ func TestBadInputIsExplained(t *testing.T) {
 			reason: infrav1.RefusedReason, says: "at most 50 workers",
 		},
 	}
+	type mistake struct {
+		*story
+		title     string
+		condition func() string
+		reports   types.GomegaMatcher
+		before    int
+	}
+	var mistakes []*mistake
 	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			t.Parallel()
-			s := newStory(t)
-			test.wrong(s)
-			s.apply()
-			object, conditionType := client.Object(s.controlPlane), infrav1.AvailableCondition
-			if test.onPortalCluster {
-				object, conditionType = s.portalCluster, infrav1.ReadyCondition
-			}
-			reports := And(HavePrefix("False "+test.reason), ContainSubstring(test.says))
-			s.Eventually(s.Condition(object, conditionType)).Should(reports)
-			before := s.requests()
-			time.Sleep(time.Minute) // to count the requests while the mistake lasts
-			s.Expect(s.requests()-before).To(BeNumerically("<=", 2), "requests in a minute")
-			s.Expect(s.Condition(object, conditionType)()).To(reports, "the condition still reports it")
-			s.Expect(s.PortalClusters()).To(BeEmpty())
-			s.end()
-			s.secretIsGone()
-		})
+		m := &mistake{story: newStory(t), title: title, reports: And(HavePrefix("False "+test.reason), ContainSubstring(test.says))}
+		test.wrong(m.story)
+		m.apply()
+		m.condition = m.Condition(m.controlPlane, infrav1.AvailableCondition)
+		if test.onPortalCluster {
+			m.condition = m.Condition(m.portalCluster, infrav1.ReadyCondition)
+		}
+		mistakes = append(mistakes, m)
+	}
+	for _, m := range mistakes {
+		m.Eventually(m.condition).Should(m.reports, m.title)
+	}
+	for _, m := range mistakes {
+		m.before = m.requests()
+	}
+	time.Sleep(time.Minute) // to count the requests while the mistakes last
+	for _, m := range mistakes {
+		m.Expect(m.requests()-m.before).To(BeNumerically("<=", 2), "%s: requests in a minute", m.title)
+		m.Expect(m.condition()).To(m.reports, "%s: the condition still reports it", m.title)
+		m.Expect(m.PortalClusters()).To(BeEmpty(), m.title)
+		m.deleteAll()
+	}
+	for _, m := range mistakes {
+		m.gone()
+		m.secretIsGone()
 	}
 }
 

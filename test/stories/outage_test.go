@@ -43,54 +43,42 @@ func TestPortalIsAway(t *testing.T) {
 	s.end()
 }
 
-// TestLoadBalancerAnswers404 has a load balancer answer 404 with a page to each GET of a cluster's life, as it does while the portal
-// restarts behind it. The portal gets one creation and one of each change, and no condition asks a person for anything.
+// TestLoadBalancerAnswers404 has a load balancer answer 404 with a page to each GET of a cluster's life for ten seconds, as it does while
+// the portal restarts behind it. The portal gets one creation and one of each change, and no condition asks a person for anything.
 func TestLoadBalancerAnswers404(t *testing.T) {
 	t.Parallel()
-	for title, fault := range map[string]emulator.Fault{
-		"once":            {Count: 1},
-		"for ten seconds": {For: 10 * time.Second},
-	} {
-		t.Run(title, func(t *testing.T) {
-			t.Parallel()
-			if testing.Short() && fault.For > 0 {
-				t.Skip("make test-all runs the longer outage")
-			}
-			s := newStory(t)
-			seen := s.watchReasons(infrav1.OutcomeUnknownReason, infrav1.AnswerLostReason, infrav1.PortalClusterGoneReason,
-				infrav1.AccountChangedReason, infrav1.RefusedReason, infrav1.JobFailedReason)
-			fault.Method, fault.Status, fault.Body = http.MethodGet, http.StatusNotFound, emulator.BodyHTML
-			phase := 0
-			outage := func() {
-				phase++
-				for _, route := range readRoutes {
-					fault.ID, fault.Path = fmt.Sprint(s.Namespace, phase, route), route
-					s.strike(fault)
-				}
-			}
-			outage()
-			s.apply()
-			s.settled(2)
-			outage()
-			s.scale(3)
-			s.settled(3)
-			outage()
-			suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
-			s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("False"))
-			s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).WithPolling(slowPolling).Should(HavePrefix("True"))
-			s.settled(3)
-			outage()
-			s.end()
-			s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest, "POST upgrade 202", "DELETE {cluster_id} 202"}))
-			s.Expect(seen()).To(BeEmpty(), "conditions that ask a person")
-			hits := s.notFound()
-			s.Logf("answers 404: %v", hits)
-			s.Expect(hits["/jobs/{job_id}"]).To(BeNumerically(">=", 4), "each job")
-			s.Expect(hits["/kubernetes-clusters/{cluster_id}/config"]).To(BeNumerically(">=", 2), "the first kubeconfig, and the one after the upgrade")
-			s.Expect(hits["/vpcs"]).To(BeNumerically(">=", 1))
-			s.Expect(hits["/kubernetes-versions"]).To(BeNumerically(">=", 1))
-		})
+	s := newStory(t)
+	seen := s.watchReasons(infrav1.OutcomeUnknownReason, infrav1.AnswerLostReason, infrav1.PortalClusterGoneReason,
+		infrav1.AccountChangedReason, infrav1.RefusedReason, infrav1.JobFailedReason)
+	phase := 0
+	outage := func() {
+		phase++
+		for _, route := range readRoutes {
+			s.strike(emulator.Fault{ID: fmt.Sprint(s.Namespace, phase, route), Method: http.MethodGet, Path: route, For: 10 * time.Second,
+				Status: http.StatusNotFound, Body: emulator.BodyHTML})
+		}
 	}
+	outage()
+	s.apply()
+	s.settled(2)
+	outage()
+	s.scale(3)
+	s.settled(3)
+	outage()
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
+	s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("False"))
+	s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).WithPolling(slowPolling).Should(HavePrefix("True"))
+	s.settled(3)
+	outage()
+	s.end()
+	s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest, "POST upgrade 202", "DELETE {cluster_id} 202"}))
+	s.Expect(seen()).To(BeEmpty(), "conditions that ask a person")
+	hits := s.notFound()
+	s.Logf("answers 404: %v", hits)
+	s.Expect(hits["/jobs/{job_id}"]).To(BeNumerically(">=", 4), "each job")
+	s.Expect(hits["/kubernetes-clusters/{cluster_id}/config"]).To(BeNumerically(">=", 2), "the first kubeconfig, and the one after the upgrade")
+	s.Expect(hits["/vpcs"]).To(BeNumerically(">=", 1))
+	s.Expect(hits["/kubernetes-versions"]).To(BeNumerically(">=", 1))
 }
 
 // notFound counts the GETs that were answered with 404, by route.
