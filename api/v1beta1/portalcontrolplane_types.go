@@ -33,7 +33,7 @@ const (
 
 // PortalControlPlaneSpec describes the portal cluster.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || has(self.clusterID)",message="clusterID cannot be removed: it says which portal cluster this object owns"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || !has(oldSelf.clusterName) || (has(self.clusterID) && self.clusterID != oldSelf.clusterID) || (has(self.clusterName) && self.clusterName == oldSelf.clusterName)",message="clusterName cannot be changed: the portal does not rename clusters"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || !has(oldSelf.clusterName) || (has(self.clusterID) && self.clusterID != oldSelf.clusterID) || (has(self.clusterName) && self.clusterName == oldSelf.clusterName)",message="clusterName cannot be changed: the portal cluster exists, and the portal does not rename clusters"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || has(oldSelf.workers) == has(self.workers)",message="workers cannot be added or removed after the portal cluster was created"
 type PortalControlPlaneSpec struct {
 	// version is the Kubernetes version, with a leading v, for example v1.36.3. Raising it upgrades the portal cluster, control

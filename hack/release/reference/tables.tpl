@@ -275,7 +275,7 @@ $ kubectl apply -f prometheusrule.yaml             # with the operator; add the 
 | `ClusterGoneAtPortal` | see [The portal cluster is gone](restore.md#the-portal-cluster-is-gone) |
 | `DrainBlocked` | nodes have been draining for an hour. No scale-down and no upgrade begins: [A drain blocks](troubleshooting.md#a-drain-blocks) |
 | `DeletionHeld` | a deletion waits for a person: [Deletion hangs](troubleshooting.md#deletion-hangs) |
-| `WorkersAtRisk` | MachineDeployments are being deleted, perhaps by mistake. Create them again at once: [`DeletionNotConfirmed`](troubleshooting.md#workers-are-kept) |
+| `WorkersAtRisk` | MachineDeployments are being deleted, perhaps by mistake. Create others at once: [`DeletionNotConfirmed`](troubleshooting.md#workers-are-kept) |
 | `AccountChanged`, `AnnotationUnreadable` | see [the reason](troubleshooting.md#the-portal-or-the-way-to-it) |
 | `NodesNotReady` | nodes have not been Ready for 15 minutes: [Nodes](troubleshooting.md#nodes) |
 | `AutoscalerCannotScaleDown` | see [The autoscaler removes no nodes](troubleshooting.md#the-autoscaler-removes-no-nodes) |
