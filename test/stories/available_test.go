@@ -22,10 +22,10 @@ import (
 
 // bindingTime is how long a new node may be Ready before its Machine is available. In this time the provider binds the Machine,
 // core looks up the Node, and the MachineDeployment counts its Machines. It leaves room for a busy host. If Machines
-// got nodes only after the upgrade, two Machines would have no node for 15 seconds or more.
-const bindingTime = 12 * time.Second
+// got nodes only after the upgrade, two Machines would have no node for 30 seconds or more.
+const bindingTime = 25 * time.Second
 
-// TestUpgradeThatReplacesNodesKeepsWorkersAvailable makes the portal replace its nodes one at a time, 15 seconds each. At least
+// TestUpgradeThatReplacesNodesKeepsWorkersAvailable makes the portal replace its nodes one at a time, 30 seconds each. At least
 // two of the three workers stay available: a Ready node gets its Machine at once, not after the whole upgrade.
 // A MachineHealthCheck sees Machines lose their nodes and replaces none.
 func TestUpgradeThatReplacesNodesKeepsWorkersAvailable(t *testing.T) {
@@ -38,7 +38,7 @@ func TestUpgradeThatReplacesNodesKeepsWorkersAvailable(t *testing.T) {
 		clusterv1.UnhealthyNodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: ptr.To[int32](10)},
 		clusterv1.UnhealthyNodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, TimeoutSeconds: ptr.To[int32](10)})
 	before, machines := uids(s.Nodes()), s.machineNames()
-	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, UpgradeStyle: emulator.UpgradeReplace, JobDelay: time.Minute})
+	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, UpgradeStyle: emulator.UpgradeReplace, JobDelay: 2 * time.Minute})
 	stop := s.watchAvailable(2)
 	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
 	for upgraded := range 3 {

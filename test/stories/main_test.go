@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	shared.Dir = os.Getenv("STORIES_DIR")
 	os.Exit(suite.Main(m, &box, suite.Options{
 		Sandbox:  shared,
-		Parallel: suite.PortalClusters + 2,
+		Parallel: suite.PortalClusters,
 		Teardown: func(bool) error {
 			if second == nil {
 				return nil

@@ -23,8 +23,8 @@ import (
 const startTimeout = 3 * time.Minute
 
 // PortalClusters is how many tests that have a portal cluster each may run at the same time. The servers of one take half a GB and 5 inotify
-// instances. The servers of a sandbox take 5 more, a user has 128 on most machines, and make test-all runs two packages at a time. The stories
-// take longest, so they run two more: with four more, two CPUs are busy all the time, and what waits for an answer waits twice as long.
+// instances. The servers of a sandbox take 5 more, a user has 128 on most machines, and make test-all runs two packages at a time. With more,
+// two CPUs are busy all the time: all stories take about as long together, and what waits for an answer loses races.
 const PortalClusters = 4
 
 // Options configures Main.
