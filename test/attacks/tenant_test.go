@@ -29,9 +29,7 @@ const (
 
 	// window is how long an attack has to do its harm. Without the controls, attacks need less than half of it.
 	window = 16 * time.Second
-	// patience is how long the preparation of a row may take on a busy machine.
-	patience = 90 * time.Second
-	poll     = 100 * time.Millisecond
+	poll   = 100 * time.Millisecond
 )
 
 // tenant has all rights in one namespace and no rights elsewhere.
@@ -147,9 +145,9 @@ func (t *tenant) seen(harm func() string) string {
 // await waits until the preparation of a row is done.
 func (t *tenant) await(what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(poll) {
+	for end := time.Now().Add(suite.Patience); !done(); time.Sleep(poll) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within %s", what, patience)
+			t.Fatalf("%s: not within %s", what, suite.Patience)
 		}
 	}
 }

@@ -32,8 +32,6 @@ const (
 	minSizeAnnotation = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
 	maxSizeAnnotation = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
 
-	// patience is longer than any of the awaited changes takes, even on a busy machine.
-	patience = 4 * time.Minute
 	// quiet is how long nothing must happen before a test assumes that nothing more will. It is several times as long as the autoscaler
 	// takes to remove an idle node.
 	quiet = time.Minute
@@ -55,7 +53,6 @@ func newFixture(t *testing.T, box *sandbox.Sandbox, minimum int, sizes ...int) *
 	t.Helper()
 	f := &fixture{Fixture: suite.NewFixture(t, box, suite.User("autoscaler", accounts.Next(t)))}
 	f.cluster = client.ObjectKey{Namespace: f.Namespace, Name: name}
-	f.SetDefaultEventuallyTimeout(patience)
 	f.SetDefaultConsistentlyPollingInterval(200 * time.Millisecond)
 	t.Cleanup(f.explain)
 	var err error

@@ -4,7 +4,6 @@ package capibehavior
 
 import (
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -26,8 +25,6 @@ const (
 	fixtureLabel = "fact"
 	// finalizer acts as a real provider's finalizer.
 	finalizer = "fact.example/finalizer"
-	// patience is several times core's longest wait of 20 seconds, for a busy host.
-	patience = 3 * time.Minute
 )
 
 // fixture is a provisioned Cluster. The test takes the part of its infrastructure and control plane providers.
@@ -60,9 +57,7 @@ func newFixture(t *testing.T, namespace string, status infrav1.PortalControlPlan
 func (f *fixture) in(t *testing.T) *fixture {
 	t.Parallel()
 	sub := *f
-	sub.T, sub.WithT = t, NewWithT(t)
-	sub.SetDefaultEventuallyTimeout(patience)
-	sub.SetDefaultEventuallyPollingInterval(250 * time.Millisecond)
+	sub.T, sub.WithT = t, suite.Patient(t)
 	return &sub
 }
 

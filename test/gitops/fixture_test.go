@@ -5,7 +5,6 @@ package gitops
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -24,9 +23,6 @@ const (
 	older = "v1.35.6"
 	newer = "v1.36.3"
 	ours  = "infrastructure.cluster.x-k8s.io/"
-
-	// patience is longer than any change takes to arrive, even on a busy host.
-	patience = 5 * time.Minute
 )
 
 // fixture is one Cluster under GitOps, in a namespace and an account of its own.
@@ -43,8 +39,6 @@ type fixture struct {
 func newFixture(t *testing.T, a applier, templates ...string) *fixture {
 	t.Helper()
 	f := &fixture{Fixture: suite.NewFixture(t, box, suite.User("gitops", accounts.Next(t))), git: &repository{applier: a}}
-	f.SetDefaultEventuallyTimeout(patience)
-	f.SetDefaultEventuallyPollingInterval(250 * time.Millisecond)
 	f.reasons = pages.Reasons()
 	f.Create(f.IdentitySecret(box.Identity.Name))
 	for _, template := range templates {

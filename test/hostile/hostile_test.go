@@ -37,8 +37,7 @@ const (
 	bar              = 1.5
 	maxMemory        = 400 << 20
 	// rounds is the number of tries. The load of the machine varies, but an attack that works slows down every round.
-	rounds   = 3
-	patience = 100 * time.Second
+	rounds = 3
 )
 
 // fixture is a management cluster with the real manager and core.
@@ -108,8 +107,7 @@ func newFixture(t *testing.T) *fixture {
 			t.Log(box.Describe(context.WithoutCancel(t.Context()), tenant, tenant))
 		}
 	})
-	f := &fixture{T: t, WithT: NewWithT(t), Sandbox: box, servers: all}
-	f.SetDefaultEventuallyTimeout(patience)
+	f := &fixture{T: t, WithT: suite.Patient(t), Sandbox: box, servers: all}
 	f.SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
 	for _, namespace := range []string{tenant, attacker} {
 		f.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})

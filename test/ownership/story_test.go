@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -23,9 +22,6 @@ import (
 const (
 	name     = "prod"
 	identity = "portal-identity"
-
-	// patience is longer than core may take to connect to a workload cluster, even on a busy host.
-	patience = 4 * time.Minute
 )
 
 // story is one Cluster in its own namespace, under its own portal account.
@@ -50,10 +46,8 @@ func newStory(t *testing.T) *story {
 	t.Helper()
 	i := accounts.Next(t)
 	s := &story{number: i, Fixture: &suite.Fixture{
-		T: t, WithT: NewWithT(t), Box: box, Namespace: fmt.Sprintf("row-%d", i), User: suite.User(provider, i),
+		T: t, WithT: suite.Patient(t), Box: box, Namespace: fmt.Sprintf("row-%d", i), User: suite.User(provider, i),
 	}}
-	s.SetDefaultEventuallyTimeout(patience)
-	s.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
 	s.createNamespace(box, s.Namespace)
 	s.compose()
 	t.Cleanup(s.demolish)

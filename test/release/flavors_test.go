@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	storagev1 "k8s.io/api/storage/v1"
@@ -23,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const namespace = "default"
@@ -116,7 +116,7 @@ func dryRun(t *testing.T, object *unstructured.Unstructured) error {
 // installClass creates the ClusterClass of a flavor, so that core validates the variables of its Cluster.
 func installClass(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
-	g := NewWithT(t)
+	g := suite.Patient(t)
 	name := ""
 	for _, object := range objects {
 		if object.GetKind() == "ClusterClass" {
@@ -136,7 +136,7 @@ func installClass(t *testing.T, objects []*unstructured.Unstructured) {
 		g.Expect(box.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, class)).To(Succeed())
 		g.Expect(class.Status.ObservedGeneration).To(Equal(class.Generation))
 		g.Expect(conditions.IsTrue(class, clusterv1.ClusterClassVariablesReadyCondition)).To(BeTrue(), "%v", class.Status.Conditions)
-	}).WithTimeout(time.Minute).WithPolling(100 * time.Millisecond).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // TestMissingVariable checks that clusterctl names a missing variable, and that no other variables are needed.

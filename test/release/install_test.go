@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,13 +22,14 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // TestInstall installs the release in an empty management cluster as a user does, but offline: clusterctl init takes the provider and Cluster
 // API from folders. Then the manager in the released image becomes leader there, with the
 // rights of its account.
 func TestInstall(t *testing.T) {
-	g := NewWithT(t)
+	g := suite.Patient(t)
 	plane := emptyCluster(t)
 	admin, err := client.New(plane.Config(), client.Options{Scheme: box.Client.Scheme()})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -73,7 +73,7 @@ func TestInstall(t *testing.T) {
 	g.Eventually(func(g Gomega) {
 		g.Expect(admin.List(t.Context(), leases, client.InNamespace(home))).To(Succeed())
 		g.Expect(leases.Items).To(HaveLen(1), "the manager did not become leader")
-	}).WithTimeout(20 * time.Second).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // emptyCluster starts a management cluster in which nothing is installed.

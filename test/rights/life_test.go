@@ -30,10 +30,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
-const (
-	name     = "life"
-	patience = 5 * time.Minute
-)
+const name = "life"
 
 // life is a Cluster in the namespace that the manager watches.
 type life struct {
@@ -46,9 +43,7 @@ type life struct {
 
 func newLife(t *testing.T) *life {
 	t.Helper()
-	l := &life{Fixture: &suite.Fixture{T: t, WithT: NewWithT(t), Box: box, Namespace: watched}}
-	l.SetDefaultEventuallyTimeout(patience)
-	l.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
+	l := &life{Fixture: &suite.Fixture{T: t, WithT: suite.Patient(t), Box: box, Namespace: watched}}
 	t.Cleanup(l.Explain)
 	objects := suite.NewObjects(metav1.ObjectMeta{Namespace: watched, Name: name}, name)
 	l.cluster, l.controlPlane, l.deployment = objects.Cluster, objects.ControlPlane, objects.Deployment

@@ -30,12 +30,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
-const (
-	// patience is longer than core may take to connect to a workload cluster, even on a busy machine.
-	patience = 5 * time.Minute
-	// quiet is how long the manager must not ask the portal for a change after the cluster is available.
-	quiet = 15 * time.Second
-)
+// quiet is how long the manager must not ask the portal for a change after the cluster is available.
+const quiet = 15 * time.Second
 
 // revival is a cluster that is restored from the samples of a release, at a portal that has a similar cluster.
 type revival struct {
@@ -49,10 +45,8 @@ type revival struct {
 func TestRun(t *testing.T) {
 	for i, release := range releases(t) {
 		r := &revival{uids: map[string]string{}, Fixture: &suite.Fixture{
-			T: t, WithT: NewWithT(t), Box: box, Namespace: fmt.Sprintf("revived-%d", i), User: user,
+			T: t, WithT: suite.Patient(t), Box: box, Namespace: fmt.Sprintf("revived-%d", i), User: user,
 		}}
-		r.SetDefaultEventuallyTimeout(patience)
-		r.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
 		t.Cleanup(r.Explain)
 		text, err := os.ReadFile(filepath.Join("testdata", release, account+".yaml"))
 		r.Expect(err).NotTo(HaveOccurred())

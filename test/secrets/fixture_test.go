@@ -44,9 +44,6 @@ const (
 	seed      = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 	provider  = "capportal-system"
 	clientKey = "the kubeconfig's key"
-
-	// patience is how long a step may take. A one-time code is valid once, so a login may wait half a minute for the next code.
-	patience = 3 * time.Minute
 )
 
 // fixture is a sandbox with known secrets, and everything that was written in it.
@@ -65,11 +62,9 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{
-		T: t, WithT: NewWithT(t), cluster: client.ObjectKey{Namespace: "default", Name: "canary"},
+		T: t, WithT: suite.Patient(t), cluster: client.ObjectKey{Namespace: "default", Name: "canary"},
 		password: canary, requestLog: &requestLog{}, secrets: secrets{}, written: map[string]string{},
 	}
-	f.SetDefaultEventuallyTimeout(patience)
-	f.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
 	f.secrets.add("the old password", canary)
 	f.secrets.add("the TOTP seed", seed)
 	f.Sandbox = suite.StartFor(t, sandbox.Options{

@@ -29,7 +29,7 @@ func (s *story) upgraded(version string) {
 	s.Eventually(func() bool {
 		return slices.ContainsFunc(s.Machines(), func(m clusterv1.Machine) bool { return metav1.HasAnnotation(m.ObjectMeta, infrav1.ShieldAnnotation) })
 	}).Should(BeTrue())
-	for deadline := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(suite.Patience); ; time.Sleep(200 * time.Millisecond) {
 		is := upToDate()
 		// The test reads versions at the portal, because the API server of the workload cluster is away for moments.
 		behind := slices.ContainsFunc(s.PortalClusters()[0].Nodes, func(n emulator.Node) bool { return n.Version != version })

@@ -127,7 +127,7 @@ func TestDrainTimeoutAtAPortalThatDrains(t *testing.T) {
 
 	s.release("precious")
 	s.repair()
-	s.Eventually(func() int { return s.PortalClusters()[0].Size }).WithTimeout(2 * patience).Should(Equal(3))
+	s.Eventually(func() int { return s.PortalClusters()[0].Size }).Should(Equal(3))
 	s.noPodWasKilled(2)
 	s.settled(3)
 	s.sameNodes()
@@ -160,7 +160,7 @@ func TestBlockedUpgradeAtAPortalThatDrains(t *testing.T) {
 
 	s.release("precious")
 	s.repair()
-	s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).WithTimeout(2 * patience).WithPolling(slowPolling).Should(HavePrefix("True"))
+	s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).WithPolling(slowPolling).Should(HavePrefix("True"))
 	s.settled(2)
 	s.sameNodes()
 	s.showRequests()

@@ -25,10 +25,6 @@ const (
 	name     = "story"
 	identity = "portal-identity"
 
-	// patience is longer than core may take to reconcile a Machine, even on a busy host. Core connects to a new workload cluster
-	// after up to 30 s, and until then retries to read its Nodes ever more slowly.
-	patience = 5 * time.Minute
-
 	// slowPolling is the polling interval for states that last. A fifth of all requests to the API server was polling for them.
 	slowPolling = time.Second
 )
@@ -75,7 +71,6 @@ func newStoryAlone(t *testing.T) *story {
 func newStoryIn(t *testing.T, box *sandbox.Sandbox) *story {
 	t.Helper()
 	s := &story{Fixture: suite.NewFixture(t, box, suite.User("story", accounts.Next(t)))}
-	s.SetDefaultEventuallyTimeout(patience)
 	s.ClusterName = name
 	s.secret = s.IdentitySecret(identity)
 	s.compose()

@@ -22,6 +22,20 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
+// Patience is how long a test waits for a change before it fails. It is longer than the sum of all retries that a change may need,
+// even on a busy machine: core connects to a new workload cluster after up to 30 s and then reads its Nodes ever more slowly, and the
+// provider asks again 30 s after a refusal, and then after twice as long each time. A test that passes never waits for it.
+const Patience = 10 * time.Minute
+
+// Patient returns a Gomega that waits for Patience.
+func Patient(t *testing.T) *WithT {
+	t.Helper()
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(Patience)
+	g.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
+	return g
+}
+
 // Fixture is a test that uses one namespace and one portal account in a sandbox.
 type Fixture struct {
 	*testing.T
@@ -42,8 +56,7 @@ type Fixture struct {
 // would slow down the next tests. It does not wait for that.
 func NewFixture(t *testing.T, box *sandbox.Sandbox, user emulator.User) *Fixture {
 	t.Helper()
-	f := &Fixture{T: t, WithT: NewWithT(t), Box: box, Namespace: user.ID, User: user}
-	f.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
+	f := &Fixture{T: t, WithT: Patient(t), Box: box, Namespace: user.ID, User: user}
 	f.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.Namespace}})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,11 +28,10 @@ import (
 )
 
 const (
-	name     = "demo"
-	oldest   = "v1.34.9"
-	newer    = "v1.35.6"
-	newest   = "v1.36.3"
-	patience = 5 * time.Minute // CI hosts start API servers slowly
+	name   = "demo"
+	oldest = "v1.34.9"
+	newer  = "v1.35.6"
+	newest = "v1.36.3"
 )
 
 // fixture is one Cluster with a topology, in a namespace and an account of its own.
@@ -51,7 +49,6 @@ type fixture struct {
 func newFixture(t *testing.T, replicas ...int32) *fixture {
 	t.Helper()
 	f := &fixture{Fixture: suite.NewFixture(t, box, suite.User("topology", accounts.Next(t)))}
-	f.SetDefaultEventuallyTimeout(patience)
 	f.ClusterName = name
 	f.Create(f.IdentitySecret("portal-identity"))
 	f.render()

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -22,9 +21,6 @@ import (
 const (
 	name     = "prod"
 	identity = "portal-identity"
-
-	// patience is longer than core may take to connect to a workload cluster, even on a busy machine.
-	patience = 6 * time.Minute
 )
 
 // life is one Cluster in its own namespace, under its own portal account.

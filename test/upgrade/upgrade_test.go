@@ -52,7 +52,7 @@ func together(t *testing.T, what string, lives map[string]*life, do func(*life))
 		for name, l := range lives {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				l.Fixture = &suite.Fixture{T: t, WithT: within(t), Box: box, Namespace: "phase-" + l.name, User: l.user()}
+				l.Fixture = &suite.Fixture{T: t, WithT: suite.Patient(t), Box: box, Namespace: "phase-" + l.name, User: l.user()}
 				t.Cleanup(l.Explain)
 				do(l)
 			})
@@ -68,12 +68,4 @@ func changes() (count int) {
 		}
 	}
 	return count
-}
-
-// within returns a Gomega with the timeouts of these tests.
-func within(t *testing.T) *WithT {
-	g := NewWithT(t)
-	g.SetDefaultEventuallyTimeout(patience)
-	g.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
-	return g
 }
