@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -78,19 +79,22 @@ func (d *Desired) add(meta metav1.ObjectMeta, stale bool, replicas *int32, templ
 // DesiredBy adds up the replicas of the members. The record tells how many workers stay although no object asks for them.
 func DesiredBy(cluster *clusterv1.Cluster, from Members, record operation.Record) Desired {
 	d := Desired{known: true, protected: infrav1.DeletionProtected(cluster)}
+	var deployments, sets []metav1.LabelSelector
 	for _, md := range from.deployments {
+		deployments = append(deployments, md.Spec.Selector)
 		if ref := md.Spec.Template.Spec.InfrastructureRef; ref.Kind == TemplateKind {
 			d.add(md.ObjectMeta, ownerref.Stale(&md, cluster), md.Spec.Replicas, ref.Name)
 			d.autoscaled, d.mayLose = d.autoscaled || autoscaled(&md), d.mayLose || mayLose(&md)
 		}
 	}
 	for _, ms := range from.sets {
-		if ref := ms.Spec.Template.Spec.InfrastructureRef; ref.Kind == TemplateKind && metav1.GetControllerOf(&ms) == nil {
+		sets = append(sets, ms.Spec.Selector)
+		if ref := ms.Spec.Template.Spec.InfrastructureRef; ref.Kind == TemplateKind && standalone(&ms, deployments) {
 			d.add(ms.ObjectMeta, ownerref.Stale(&ms, cluster), ms.Spec.Replicas, ref.Name)
 		}
 	}
 	for _, m := range from.Machines {
-		if metav1.GetControllerOf(&m) == nil {
+		if standalone(&m, sets) {
 			d.add(m.ObjectMeta, ownerref.Stale(&m, cluster), ptr.To[int32](1), "")
 		}
 	}
@@ -106,6 +110,15 @@ func DesiredBy(cluster *clusterv1.Cluster, from Members, record operation.Record
 	}
 	d.sum += d.stays
 	return d
+}
+
+// standalone reports whether an object counts by itself: it has no controller, and none of the selectors makes core adopt it. A restored
+// object may have lost its owner references, and core gives them back one object after the other.
+func standalone(o metav1.Object, selectors []metav1.LabelSelector) bool {
+	return metav1.GetControllerOf(o) == nil && !slices.ContainsFunc(selectors, func(s metav1.LabelSelector) bool {
+		selector, err := metav1.LabelSelectorAsSelector(&s)
+		return err == nil && !selector.Empty() && selector.Matches(labels.Set(o.GetLabels()))
+	})
 }
 
 // kept is how many workers stay beyond the sum. While the garbage collector deletes objects, all workers stay, so a person can replace the
