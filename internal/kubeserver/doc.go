@@ -8,6 +8,10 @@
 // stopped and started again with the binary of another version. The emulator upgrades clusters this way, and existing kubeconfigs stay
 // valid. Many Planes share one Etcd. All servers listen on loopback unless Options says otherwise.
 //
+// The start of an API server costs more than the short life of a cluster in a test. So a Reusable plane can serve one cluster after another:
+// Detach ends everything but the API server, and Reuse replaces the port and all certificates without a restart. Users of the first cluster
+// find a closed port, as if the API server had ended, because they connect through a door that this process shuts.
+//
 // # Processes
 //
 // Start returns when the server passes its readiness probe (Spec.Ready, usually Probe). If the server does not get ready, Start returns an

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // Etcd is a running etcd. Planes share it, each with its own prefix.
@@ -58,26 +60,80 @@ func (e *Etcd) Stop() { e.process.Stop() }
 // PID returns the process ID.
 func (e *Etcd) PID() int { return e.process.PID() }
 
-// Remove deletes all keys under the prefix, through etcd's own JSON gateway.
+// Keys returns the keys under the prefix, in order, without the prefix and its slash.
+func (e *Etcd) Keys(ctx context.Context, prefix string) ([]string, error) {
+	var found struct {
+		KVs []struct {
+			Key []byte `json:"key"`
+		} `json:"kvs"`
+	}
+	if err := e.call(ctx, "range", map[string]any{"key": []byte(prefix + "/"), "range_end": after(prefix), "keys_only": true}, &found); err != nil {
+		return nil, err
+	}
+	var keys []string
+	for _, kv := range found.KVs {
+		keys = append(keys, strings.TrimPrefix(string(kv.Key), prefix+"/"))
+	}
+	slices.Sort(keys)
+	return keys, nil
+}
+
+// Remove deletes all keys under the prefix.
 func (e *Etcd) Remove(ctx context.Context, prefix string) error {
-	first := []byte(prefix + "/")
-	end := bytes.Clone(first)
-	end[len(end)-1]++ // The first key that no longer has the prefix.
-	body, err := json.Marshal(map[string][]byte{"key": first, "range_end": end})
+	return e.removeRange(ctx, []byte(prefix+"/"), after(prefix))
+}
+
+// RemoveExcept deletes the keys under the prefix for which keep returns false. keep gets them as Keys returns them.
+func (e *Etcd) RemoveExcept(ctx context.Context, prefix string, keep func(key string) bool) error {
+	keys, err := e.Keys(ctx, prefix)
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL+"/v3/kv/deleterange", bytes.NewReader(body))
+	for len(keys) > 0 {
+		run := slices.IndexFunc(keys, keep) // the keys before the next one that is kept
+		if run < 0 {
+			run = len(keys)
+		}
+		if run > 0 {
+			last := prefix + "/" + keys[run-1]
+			if err := e.removeRange(ctx, []byte(prefix+"/"+keys[0]), []byte(last+"\x00")); err != nil {
+				return err
+			}
+		}
+		keys = keys[min(run+1, len(keys)):]
+	}
+	return nil
+}
+
+// after returns the first key behind those under the prefix.
+func after(prefix string) []byte {
+	end := []byte(prefix + "/")
+	end[len(end)-1]++
+	return end
+}
+
+// removeRange deletes the keys from first to the last one before end.
+func (e *Etcd) removeRange(ctx context.Context, first, end []byte) error {
+	return e.call(ctx, "deleterange", map[string]any{"key": first, "range_end": end}, &struct{}{})
+}
+
+// call sends a request to etcd's own JSON gateway, in which keys are base64.
+func (e *Etcd) call(ctx context.Context, method string, body, answer any) error {
+	content, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL+"/v3/kv/"+method, bytes.NewReader(content))
 	if err != nil {
 		return err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return fmt.Errorf("etcd: remove %s: %w", prefix, err)
+		return fmt.Errorf("etcd: %s: %w", method, err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("etcd: remove %s: %s", prefix, response.Status)
+		return fmt.Errorf("etcd: %s: %s", method, response.Status)
 	}
-	return nil
+	return json.NewDecoder(response.Body).Decode(answer)
 }

@@ -40,25 +40,31 @@ type Options struct {
 	Host string
 	// Env is added to the environment of all servers of the plane, as "KEY=value".
 	Env []string
+	// Reusable lets Reuse give the API server to another cluster. The API server then listens on a port of 127.0.0.1 that no user knows, and
+	// this process forwards the connections of users to it.
+	Reusable bool
 }
 
-// Plane is a control plane. StartAPIServer and Stop must not be called concurrently with other methods. All other methods are safe for
-// concurrent use.
+// Plane is a control plane. StartAPIServer, Detach, Reuse and Stop must not be called concurrently with other methods. All other methods are
+// safe for concurrent use.
 type Plane struct {
 	options   Options
+	inner     int // port of the API server behind the door, 0 unless Options.Reusable
 	access    atomic.Pointer[access]
 	apiserver *Process
 
 	mu     sync.Mutex
 	others map[string]*Process // by name
+	door   *door               // nil unless Options.Reusable, and while users cannot connect
 }
 
-// access holds the port, authorities and credentials of the API server. Rotate replaces it.
+// access holds the name of the cluster, and the port, authorities and credentials of the API server. Rotate and Reuse replace it.
 type access struct {
+	name    string
 	ca      *CA // of servers
 	clients *CA // of users
 	admin   Pair
-	port    int
+	port    int // that users connect to
 }
 
 // New prepares a control plane: it reserves a port and creates keys and certificates. It starts no server.
@@ -73,7 +79,13 @@ func New(options Options) (*Plane, error) {
 		options.Host = localTo(options.Bind)
 	}
 	p := &Plane{options: options, others: map[string]*Process{}}
-	p.access.Store(&access{})
+	p.access.Store(&access{name: options.Name})
+	if options.Reusable {
+		var err error
+		if p.inner, err = FreePort(loopback); err != nil {
+			return nil, err
+		}
+	}
 	if err := os.MkdirAll(options.Dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -98,8 +110,19 @@ func CheckBind(address string) error {
 // CA returns the authority of the cluster's servers.
 func (p *Plane) CA() *CA { return p.access.Load().ca }
 
-// local returns the address that programs on this machine use for the API server.
-func (p *Plane) local() string { return localTo(p.options.Bind) }
+// listens returns the IP address and the port on which the API server listens.
+func (p *Plane) listens() (string, int) {
+	if p.inner != 0 {
+		return loopback, p.inner
+	}
+	return p.options.Bind, p.access.Load().port
+}
+
+// local returns the address and the port that programs on this machine use for the API server.
+func (p *Plane) local() (string, int) {
+	address, port := p.listens()
+	return localTo(address), port
+}
 
 func localTo(bind string) string {
 	if net.ParseIP(bind).IsUnspecified() {
@@ -112,7 +135,7 @@ func localTo(bind string) string {
 func (p *Plane) Config() *rest.Config {
 	now := p.access.Load()
 	return &rest.Config{
-		Host: "https://" + HostPort(p.local(), now.port),
+		Host: "https://" + HostPort(p.local()),
 		// Tests and emulators make calls in bursts, and no other client uses the server.
 		QPS: 200, Burst: 400,
 		TLSClientConfig: rest.TLSClientConfig{CAData: now.ca.PEM(), CertData: now.admin.Cert, KeyData: now.admin.Key},
@@ -121,16 +144,18 @@ func (p *Plane) Config() *rest.Config {
 
 // Kubeconfig returns an administrator's kubeconfig with the host that users use. It returns the same bytes until Rotate.
 func (p *Plane) Kubeconfig() ([]byte, error) {
-	return p.kubeconfig(p.options.Host, "admin", p.access.Load().admin)
+	now := p.access.Load()
+	return p.kubeconfig(HostPort(p.options.Host, now.port), "admin", now.admin)
 }
 
 // KubeconfigFor is like Kubeconfig, but issues a new certificate that expires after the lifetime.
 func (p *Plane) KubeconfigFor(lifetime time.Duration) ([]byte, error) {
-	pair, err := p.access.Load().clients.ClientFor(lifetime, adminUser, adminGroup)
+	now := p.access.Load()
+	pair, err := now.clients.ClientFor(lifetime, adminUser, adminGroup)
 	if err != nil {
 		return nil, err
 	}
-	return p.kubeconfig(p.options.Host, "admin", pair)
+	return p.kubeconfig(HostPort(p.options.Host, now.port), "admin", pair)
 }
 
 // The administrator in kubeconfigs.
@@ -146,7 +171,7 @@ func (p *Plane) WriteKubeconfig(file, user string, groups ...string) (string, er
 	if err != nil {
 		return "", err
 	}
-	content, err := p.kubeconfig(p.local(), user, pair)
+	content, err := p.kubeconfig(HostPort(p.local()), user, pair)
 	if err != nil {
 		return "", err
 	}
@@ -196,13 +221,18 @@ func (p *Plane) Run(ctx context.Context, spec Spec) error {
 func (p *Plane) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.killOthers()
+	p.apiserver.Stop()
+	p.apiserver = nil
+	p.shutDoor()
+}
+
+// killOthers ends the servers around the API server. They keep no state, and a controller manager is slow to end cleanly. Callers hold mu.
+func (p *Plane) killOthers() {
 	for server := range maps.Values(p.others) {
-		// These servers keep no state, and a controller manager is slow to end cleanly.
 		server.Kill()
 	}
 	clear(p.others)
-	p.apiserver.Stop()
-	p.apiserver = nil
 }
 
 // Running reports whether the server that Run started under that name is running.
@@ -218,7 +248,7 @@ func (p *Plane) Rotate(credentials, port, authority bool) error {
 	next := *p.access.Load()
 	var err error
 	if credentials {
-		if next.clients, err = NewCA(p.options.Name + " clients"); err != nil {
+		if next.clients, err = NewCA(next.name + " clients"); err != nil {
 			return err
 		}
 		if next.admin, err = next.clients.Client(adminUser, adminGroup); err != nil {
@@ -231,7 +261,7 @@ func (p *Plane) Rotate(credentials, port, authority bool) error {
 		}
 	}
 	if authority {
-		if next.ca, err = NewCA(p.options.Name + " CA"); err != nil {
+		if next.ca, err = NewCA(next.name + " CA"); err != nil {
 			return err
 		}
 	}
@@ -243,7 +273,8 @@ func (p *Plane) Rotate(credentials, port, authority bool) error {
 func (p *Plane) writeAccess(authority bool) error {
 	now := p.access.Load()
 	if authority {
-		serving, err := now.ca.Serve("kube-apiserver", loopback, p.local(), "localhost", "kubernetes.default.svc", p.options.Host)
+		hosts := []string{loopback, localTo(p.options.Bind), "localhost", "kubernetes.default.svc", p.options.Host}
+		serving, err := now.ca.Serve("kube-apiserver", hosts...)
 		if err != nil {
 			return err
 		}
@@ -251,7 +282,7 @@ func (p *Plane) writeAccess(authority bool) error {
 			return err
 		}
 	}
-	content, err := p.kubeconfig(p.local(), "admin", now.admin)
+	content, err := p.kubeconfig(HostPort(p.local()), "admin", now.admin)
 	if err != nil {
 		return err
 	}
@@ -270,17 +301,18 @@ func (p *Plane) writeAccountsKey() error {
 	return os.WriteFile(p.file("accounts.key"), accounts, 0o600)
 }
 
-func (p *Plane) kubeconfig(host, user string, pair Pair) ([]byte, error) {
-	name, now := p.options.Name, p.access.Load()
+// kubeconfig returns a kubeconfig for the server at hostPort.
+func (p *Plane) kubeconfig(hostPort, user string, pair Pair) ([]byte, error) {
+	now := p.access.Load()
 	return clientcmd.Write(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{
-			name: {Server: "https://" + HostPort(host, now.port), CertificateAuthorityData: now.ca.PEM()},
+			now.name: {Server: "https://" + hostPort, CertificateAuthorityData: now.ca.PEM()},
 		},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{
 			user: {ClientCertificateData: pair.Cert, ClientKeyData: pair.Key},
 		},
-		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: user}},
-		CurrentContext: name,
+		Contexts:       map[string]*clientcmdapi.Context{now.name: {Cluster: now.name, AuthInfo: user}},
+		CurrentContext: now.name,
 	})
 }
 

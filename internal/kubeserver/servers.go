@@ -17,12 +17,13 @@ const serverGrace = time.Second
 // without an API server would back off longer and longer, while restarted controllers connect at once.
 func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
 	p.Stop()
+	bind, port := p.listens()
 	server, err := Start(ctx, Spec{
 		Name: "kube-apiserver",
 		Path: binary,
 		Args: []string{
 			"--etcd-servers=" + p.options.Etcd.URL, "--etcd-prefix=" + p.options.EtcdPrefix,
-			"--bind-address=" + p.options.Bind, "--secure-port=" + strconv.Itoa(p.access.Load().port),
+			"--bind-address=" + bind, "--secure-port=" + strconv.Itoa(port),
 			// The Service "kubernetes" would need an address that is not loopback, and no client uses it.
 			"--advertise-address=" + loopback, "--endpoint-reconciler-type=none",
 			"--tls-cert-file=" + p.file("server.crt"), "--tls-private-key-file=" + p.file("server.key"),
@@ -38,14 +39,16 @@ func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
 		},
 		Env:   p.options.Env,
 		Log:   p.Log("kube-apiserver"),
-		Ready: p.ready(p.local(), p.access.Load().port, "/readyz"),
+		Ready: p.ready(localTo(bind), port, "/readyz"),
 		Grace: serverGrace,
 	})
 	if err != nil {
 		return err
 	}
+	p.mu.Lock()
 	p.apiserver = server
-	return nil
+	p.mu.Unlock()
+	return p.openDoor()
 }
 
 // APIServerRunning reports whether the API server runs.

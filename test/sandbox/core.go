@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -44,6 +45,11 @@ func (s *Sandbox) installCore(ctx context.Context) error {
 		for _, object := range objects {
 			if err := reachByURL(object, hostPort(port), caBundle); err != nil {
 				return err
+			}
+			if s.options.StoredVersionsOnly {
+				if err := keepStoredVersion(object); err != nil {
+					return err
+				}
 			}
 		}
 		kinds := []string{"Namespace", "CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
@@ -135,6 +141,23 @@ func reachByURL(object *unstructured.Unstructured, host string, caBundle []byte)
 		}
 	}
 	return unstructured.SetNestedSlice(object.Object, webhooks, "webhooks")
+}
+
+// keepStoredVersion removes the other versions from a CRD, and with them the conversion. It does not change other objects.
+func keepStoredVersion(object *unstructured.Unstructured) error {
+	if object.GetKind() != "CustomResourceDefinition" {
+		return nil
+	}
+	versions, _, err := unstructured.NestedSlice(object.Object, "spec", "versions")
+	if err != nil {
+		return err
+	}
+	versions = slices.DeleteFunc(versions, func(version any) bool {
+		stored, _, _ := unstructured.NestedBool(version.(map[string]any), "storage")
+		return !stored
+	})
+	unstructured.RemoveNestedField(object.Object, "spec", "conversion")
+	return unstructured.SetNestedSlice(object.Object, versions, "spec", "versions")
 }
 
 func replaceService(webhook map[string]any, host string, caBundle []byte) error {

@@ -4,6 +4,8 @@ package sandbox
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +28,7 @@ func (s *Sandbox) startPortal(ctx context.Context) error {
 			var err error
 			s.workloads, err = workload.New(ctx, workload.Options{
 				BinDir: s.File("bin"), WorkDir: filepath.Join(s.Dir, "workloads"),
+				Reuse: s.options.ReuseWorkloads, NodeGrace: s.options.NodeGrace,
 			})
 			if err != nil {
 				return err
@@ -47,6 +50,20 @@ func (s *Sandbox) startPortal(ctx context.Context) error {
 		s.PortalAdminURL, err = portal.ListenAdmin(loopback + ":0")
 		return err
 	})
+}
+
+// closeWorkloads ends the servers of the portal's clusters.
+func (s *Sandbox) closeWorkloads() error {
+	if s.workloads == nil {
+		return nil
+	}
+	err := s.workloads.Close()
+	if s.options.ReuseWorkloads && s.options.Out != nil {
+		started, reused := s.workloads.Starts()
+		_, printed := fmt.Fprintf(s.options.Out, "workload API servers: %d started, %d used again\n", started, reused)
+		err = errors.Join(err, printed)
+	}
+	return err
 }
 
 // createIdentity stores the portal's credentials in the Secret that clusters refer to.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -56,6 +57,15 @@ type Options struct {
 	WithoutPortal bool
 	// WithoutWorkloads runs a portal whose clusters have no API server.
 	WithoutWorkloads bool
+
+	// ReuseWorkloads makes API servers of deleted portal clusters serve later ones (workload.Options.Reuse). Close then prints how many were
+	// started and how many were used again.
+	ReuseWorkloads bool
+	// NodeGrace is how long a Node of a portal cluster stays Ready without heartbeats. The default is 20 s.
+	NodeGrace time.Duration
+	// StoredVersionsOnly removes the versions that Cluster API does not store its objects in from its CRDs. The API server converts each change
+	// of an object to all served versions, although nothing reads the older ones.
+	StoredVersionsOnly bool
 
 	// CoreArgs and ManagerArgs are additional flags of the two managers. They override the sandbox's flags.
 	CoreArgs, ManagerArgs []string
@@ -135,9 +145,7 @@ func (s *Sandbox) Close() error {
 	if s.Portal != nil {
 		s.Portal.Close()
 	}
-	if s.workloads != nil {
-		failed = append(failed, s.workloads.Close())
-	}
+	failed = append(failed, s.closeWorkloads())
 	if s.plane != nil {
 		s.plane.Stop()
 	}

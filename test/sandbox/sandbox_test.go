@@ -26,7 +26,7 @@ func TestSandbox(t *testing.T) {
 		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")
 	}
 	g := NewWithT(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	out := &strings.Builder{}
 	s, err := Start(ctx, Options{Dir: t.TempDir(), Out: out})
@@ -39,7 +39,7 @@ func TestSandbox(t *testing.T) {
 		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "invalid"}}
 		cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "none"}, Version: "not a version"}
 		// Core serves webhooks before its caches have synced, and until then it fails instead of judging.
-		g.Eventually(func() error { return s.Client.Create(ctx, cluster) }).WithTimeout(time.Minute).Should(And(
+		g.Eventually(func() error { return s.Client.Create(ctx, cluster) }).WithTimeout(10 * time.Minute).Should(And(
 			Satisfy(apierrors.IsInvalid), MatchError(ContainSubstring("spec.topology.version"))))
 	})
 	t.Run("the provider's kinds carry the contract label, and clusterctl's", func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestSandbox(t *testing.T) {
 		g.Expect(s.Client.Delete(ctx, namespace)).To(Succeed())
 		g.Eventually(func() bool {
 			return apierrors.IsNotFound(s.Client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace))
-		}).WithTimeout(time.Minute).Should(BeTrue())
+		}).WithTimeout(10 * time.Minute).Should(BeTrue())
 	})
 	t.Run("the manager can be killed, stopped and started", func(t *testing.T) {
 		g := NewWithT(t)

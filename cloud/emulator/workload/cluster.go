@@ -47,9 +47,12 @@ const stagesFile = "kwok-stages.yaml"
 // kubelets is the name of the server that plays them.
 const kubelets = "kwok"
 
-// heartbeats is how long a Node stays Ready without a heartbeat. kwok sends four in that time. Kubernetes' own 50 s would
-// make people wait who want to see what happens to a machine that is gone.
-const heartbeats = 20 * time.Second
+// nodeGrace is the default of Options.NodeGrace. Kubernetes' own 50 s would make people wait who want to see what happens to a machine that
+// is gone.
+const nodeGrace = 20 * time.Second
+
+// longestLease limits the duration of the Nodes' leases, which kwok renews four times in that time. It is the default of kubelets.
+const longestLease = 40 * time.Second
 
 //go:embed kubelet.yaml
 var kubeletStage []byte
@@ -58,7 +61,7 @@ var kubeletStage []byte
 type cluster struct {
 	id        string
 	parent    *Clusters
-	plane     *kubeserver.Plane
+	plane     *plane // nil before the first start and after the end. It is changed under the parent's mu, too
 	client    *kubernetes.Clientset
 	turn      chan struct{}
 	reachable atomic.Bool // the API server has answered once
@@ -66,28 +69,8 @@ type cluster struct {
 	controlMarks emulator.ControlMarks
 	lifetime     atomic.Int64 // of credentials in kubeconfigs, a time.Duration
 
-	version    string
 	registered map[string]string // kubelet version with which a machine last registered, by its id
 	addresses  int               // handed out so far
-}
-
-func (c *Clusters) prepare(id string) (*cluster, error) {
-	controlPlane, err := kubeserver.New(kubeserver.Options{
-		Name:       id,
-		Dir:        c.clusterDir(id),
-		Etcd:       c.etcd,
-		EtcdPrefix: prefix(id),
-		Bind:       c.options.Bind,
-		Host:       c.options.Host,
-		// The servers of a portal cluster are mostly idle, and there are many. Go's garbage collector would take a third of the CPU time of
-		// their start. It uses less with one thread, and if it runs less often.
-		Env: []string{"GOMAXPROCS=1", "GOGC=200"},
-	})
-	if err != nil {
-		return nil, err
-	}
-	cl := &cluster{id: id, parent: c, plane: controlPlane, turn: make(chan struct{}, 1), registered: map[string]string{}}
-	return cl, cl.connect()
 }
 
 // connect makes the client of the portal's own doings.
@@ -103,14 +86,10 @@ func (c *cluster) rotate(ctx context.Context, what emulator.Rotation) error {
 	if err := c.plane.Rotate(what.Credentials, what.Endpoint, what.Authority); err != nil {
 		return err
 	}
-	name, err := serverBinary(c.version)
-	if err != nil {
-		return err
-	}
 	if err := c.connect(); err != nil {
 		return err
 	}
-	if err := c.plane.StartAPIServer(ctx, c.parent.binary(name)); err != nil {
+	if err := c.startAPIServer(ctx, c.plane.version); err != nil {
 		return err
 	}
 	return c.startOthers(ctx)
@@ -135,26 +114,58 @@ func (c *cluster) apply(ctx context.Context, want emulator.Workload) (removed []
 	return removed, c.awaitReady(ctx, want.Nodes)
 }
 
-// serve has the API server answer in the given version: it starts, or is replaced, which interrupts it for seconds.
+// serve has the API server answer in the given version: it starts, it is replaced, which interrupts it for seconds, or it is one that has
+// served another cluster.
 func (c *cluster) serve(ctx context.Context, version string) error {
-	name, err := serverBinary(version)
+	if _, err := serverBinary(version); err != nil {
+		return err
+	}
+	if c.plane == nil {
+		if err := c.parent.furnish(c, version); err != nil {
+			return err
+		}
+	}
+	var err error
+	switch {
+	case c.plane.spare:
+		err = c.reuse(ctx)
+	case c.plane.version == version && c.plane.APIServerRunning():
+		return nil
+	default:
+		err = c.boot(ctx, version)
+	}
 	if err != nil {
 		return err
 	}
-	if c.version == version && c.plane.APIServerRunning() {
-		return nil
+	if err := c.connect(); err != nil {
+		return err
 	}
+	c.reachable.Store(true)
+	return nil
+}
+
+// boot starts the API server when fewer others than the machine has CPUs are starting.
+func (c *cluster) boot(ctx context.Context, version string) error {
 	select {
 	case c.parent.boots <- struct{}{}:
 		defer func() { <-c.parent.boots }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	return c.startAPIServer(ctx, version)
+}
+
+func (c *cluster) startAPIServer(ctx context.Context, version string) error {
+	name, err := serverBinary(version)
+	if err != nil {
+		return err
+	}
+	c.plane.changed = c.plane.version != ""
 	if err := c.plane.StartAPIServer(ctx, c.parent.binary(name)); err != nil {
 		return err
 	}
-	c.version = version
-	c.reachable.Store(true)
+	c.plane.version = version
+	c.parent.started.Add(1)
 	return nil
 }
 
@@ -164,7 +175,7 @@ func (c *cluster) startOthers(ctx context.Context) error {
 	group.Go(func() error {
 		return c.plane.StartControllerManager(ctx, c.parent.binary("kube-controller-manager"),
 			"--controllers="+strings.Join(controllers, ","),
-			"--node-monitor-grace-period="+heartbeats.String())
+			"--node-monitor-grace-period="+c.parent.options.NodeGrace.String())
 	})
 	group.Go(func() error { return c.plane.StartScheduler(ctx, c.parent.binary("kube-scheduler")) })
 	group.Go(func() error { return c.startKubelets(ctx) })
@@ -181,7 +192,7 @@ func (c *cluster) startKubelets(ctx context.Context) error {
 	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		return err
 	}
-	home := c.parent.clusterDir(c.id)
+	home := c.parent.dir(c.plane)
 	kubelet := filepath.Join(home, "kubelet.yaml")
 	if err := os.WriteFile(kubelet, kubeletStage, 0o600); err != nil {
 		return err
@@ -193,7 +204,7 @@ func (c *cluster) startKubelets(ctx context.Context) error {
 			"--config=" + kubelet, "--config=" + c.parent.binary(stagesFile),
 			"--kubeconfig=" + c.plane.KubeconfigFile(),
 			"--manage-nodes-with-label-selector=" + kubeletLabel + "=" + kubeletLabelValue,
-			fmt.Sprintf("--node-lease-duration-seconds=%.0f", heartbeats.Seconds()),
+			fmt.Sprintf("--node-lease-duration-seconds=%.0f", min(c.parent.options.NodeGrace, longestLease).Seconds()),
 			"--cidr=10.244.0.0/16",
 		},
 		Env: []string{"HOME=" + home}, // Where it would look for more configuration.
@@ -203,18 +214,6 @@ func (c *cluster) startKubelets(ctx context.Context) error {
 // remove ends the cluster with all it holds.
 func (c *cluster) remove(ctx context.Context) error {
 	c.reachable.Store(false)
-	c.plane.Stop()
-	if err := c.parent.etcd.Remove(ctx, prefix(c.id)); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(c.parent.clusterDir(c.id)); err != nil {
-		return fmt.Errorf("remove its files: %w", err)
-	}
-	return nil
+	c.registered, c.addresses = map[string]string{}, 0
+	return c.vacate(ctx)
 }
-
-func (c *Clusters) clusterDir(id string) string {
-	return filepath.Join(c.options.WorkDir, "cluster-"+id)
-}
-
-func prefix(id string) string { return "/clusters/" + id }

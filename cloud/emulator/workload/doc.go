@@ -16,6 +16,15 @@
 //     the kubelet starts again, which here is when its version changes.
 //   - What users do to a Node (labels, taints, cordons) stays until its machine goes.
 //
+// The servers of a cluster are its plane (plane.go), in a directory and under an etcd prefix of its own. The start of an API server costs more
+// than everything else in the life of a cluster of a test. With Options.Reuse, the API server of a deleted cluster stays as a spare one, without
+// users and without the servers around it. The next cluster of the same version takes it:
+//
+//   - It has another port, other authorities and other credentials, so nothing that the deleted cluster has handed out works.
+//   - It has no object of the deleted cluster. Only what an API server makes at its start stays in etcd. If users have changed these objects, for
+//     example the labels of the namespace default, the changes stay, too, as do the APIServices that they have added.
+//   - Its kube-controller-manager, scheduler and kwok are new processes, and register its Nodes as in a new cluster.
+//
 // The version of a cluster is that of its kube-apiserver binary, one of the file versions.txt. All of them are linked
 // from the same sources. A Kubernetes server derives its feature gates from its version, so an older version also behaves like an
 // older one.

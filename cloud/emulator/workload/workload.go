@@ -3,6 +3,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
@@ -23,13 +25,19 @@ var errClosed = errors.New("the workload clusters are closed")
 type Options struct {
 	// BinDir holds the binaries that make kube builds.
 	BinDir string
-	// WorkDir receives certificates, logs and etcd's data. Each cluster has a directory in it, which is removed with the cluster.
-	// When empty, a temporary directory is used and removed by Close.
+	// WorkDir receives certificates, logs and etcd's data. Each cluster has a directory in it, named cluster-<id>, which is removed with the
+	// cluster. When empty, a temporary directory is used and removed by Close.
 	WorkDir string
 	// Bind is the address on which API servers listen, 127.0.0.1 when empty.
 	Bind string
 	// Host is the server's host in kubeconfigs. Empty: Bind, or 127.0.0.1 if Bind is not a single address.
 	Host string
+	// Reuse is for tests, in which the start of an API server costs most. Delete leaves the API server of the cluster running, and the next
+	// cluster of the same version gets it, with another address, other credentials and no objects of the deleted cluster. An API server that
+	// was upgraded, rotated or started again ends with its cluster.
+	Reuse bool
+	// NodeGrace is how long a Node stays Ready without heartbeats. The default is 20 s. On a busy machine, kwok's heartbeats may be late.
+	NodeGrace time.Duration
 }
 
 // UserAgent identifies the portal's own requests to API servers.
@@ -48,8 +56,12 @@ type Clusters struct {
 
 	mu       sync.Mutex
 	clusters map[string]*cluster
+	spares   []*plane // oldest first
+	prepared int      // planes
 	closed   bool
 	calls    sync.WaitGroup
+
+	started, reused atomic.Int32 // API servers
 }
 
 var (
@@ -68,6 +80,7 @@ func New(ctx context.Context, options Options) (*Clusters, error) {
 			return nil, err
 		}
 	}
+	options.NodeGrace = cmp.Or(options.NodeGrace, nodeGrace)
 	c := &Clusters{options: options, boots: make(chan struct{}, runtime.NumCPU()), clusters: map[string]*cluster{}}
 	if options.WorkDir == "" {
 		dir, err := os.MkdirTemp("", "portal-workload-")
@@ -88,6 +101,9 @@ func New(ctx context.Context, options Options) (*Clusters, error) {
 // Dir is the directory with the logs of all servers.
 func (c *Clusters) Dir() string { return c.options.WorkDir }
 
+// Starts returns how many API servers were started, and how often a cluster got one that another cluster had before.
+func (c *Clusters) Starts() (started, reused int) { return int(c.started.Load()), int(c.reused.Load()) }
+
 // Apply implements emulator.Workloads.
 func (c *Clusters) Apply(ctx context.Context, want emulator.Workload) (removed []emulator.Removal, err error) {
 	err = c.with(ctx, want.ID, true, func(ctx context.Context, cluster *cluster) error {
@@ -100,9 +116,9 @@ func (c *Clusters) Apply(ctx context.Context, want emulator.Workload) (removed [
 // Kubeconfig implements emulator.Workloads. The user is an administrator with a client certificate.
 func (c *Clusters) Kubeconfig(_ context.Context, id string) ([]byte, error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	cluster := c.clusters[id]
-	c.mu.Unlock()
-	if cluster == nil || !cluster.reachable.Load() {
+	if cluster == nil || cluster.plane == nil || !cluster.reachable.Load() {
 		return nil, fmt.Errorf("workload cluster %s has no API server", id)
 	}
 	if lifetime := time.Duration(cluster.lifetime.Load()); lifetime > 0 {
@@ -118,15 +134,7 @@ func (c *Clusters) Rotate(ctx context.Context, id string, what emulator.Rotation
 
 // Delete implements emulator.Workloads.
 func (c *Clusters) Delete(ctx context.Context, id string) error {
-	return c.with(ctx, id, false, func(ctx context.Context, cluster *cluster) error {
-		if err := cluster.remove(ctx); err != nil {
-			return err
-		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.clusters, id)
-		return nil
-	})
+	return c.with(ctx, id, false, func(ctx context.Context, cluster *cluster) error { return cluster.remove(ctx) })
 }
 
 // Close ends all clusters. Calls that are running return errClosed.
@@ -141,9 +149,12 @@ func (c *Clusters) Close() error {
 
 	c.end(errClosed)
 	c.calls.Wait()
+	c.mu.Lock()
+	planes := c.planes()
+	c.mu.Unlock()
 	var stops sync.WaitGroup
-	for _, cluster := range c.clusters {
-		stops.Go(cluster.plane.Stop)
+	for _, p := range planes {
+		stops.Go(p.Stop)
 	}
 	stops.Wait()
 	c.etcd.Stop()
@@ -155,14 +166,14 @@ func (c *Clusters) PIDs() []int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ids := []int{c.etcd.PID()}
-	for _, cluster := range c.clusters {
-		ids = append(ids, cluster.plane.PIDs()...)
+	for _, p := range c.planes() {
+		ids = append(ids, p.PIDs()...)
 	}
 	return ids
 }
 
-// with runs the call for the cluster of that id, one at a time, until its context or Clusters end. A cluster that is
-// not there is prepared, or the call left out.
+// with runs the call for the cluster of that id, one at a time, until its context or Clusters end. A cluster that does not run is created, or
+// the call is left out.
 func (c *Clusters) with(ctx context.Context, id string, create bool, call func(context.Context, *cluster) error) error {
 	cluster, err := c.begin(id, create)
 	if cluster == nil || err != nil {
@@ -178,6 +189,9 @@ func (c *Clusters) with(ctx context.Context, id string, create bool, call func(c
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	if cluster.plane == nil && !create {
+		return nil
+	}
 	if err := call(ctx, cluster); err != nil {
 		return fmt.Errorf("workload cluster %s: %w", id, err)
 	}
@@ -192,10 +206,7 @@ func (c *Clusters) begin(id string, create bool) (*cluster, error) {
 	}
 	found := c.clusters[id]
 	if found == nil && create {
-		var err error
-		if found, err = c.prepare(id); err != nil {
-			return nil, fmt.Errorf("workload cluster %s: %w", id, err)
-		}
+		found = &cluster{id: id, parent: c, turn: make(chan struct{}, 1), registered: map[string]string{}}
 		c.clusters[id] = found
 	}
 	if found != nil {

@@ -32,7 +32,7 @@ import (
 const binDir = "../../../bin"
 
 // patience is long enough on a busy machine for steps that take seconds on an idle one.
-const patience = 3 * time.Minute
+const patience = 10 * time.Minute
 
 // TestLife checks one cluster through all operations of the portal.
 func TestLife(t *testing.T) {
@@ -269,13 +269,17 @@ func TestCloseBreaksOffAndLeavesNothing(t *testing.T) {
 // open starts Clusters that end with the test. It skips the test if PORTAL_TEST_WITHOUT_KUBE is set.
 func open(t *testing.T) *Clusters {
 	t.Helper()
+	return openWith(t, Options{})
+}
+
+func openWith(t *testing.T, options Options) *Clusters {
+	t.Helper()
 	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
 		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")
 	}
 	// A host other than the default, because with kind the clusters are reached at the gateway of docker's network.
-	clusters, err := New(t.Context(), Options{
-		BinDir: binDir, WorkDir: t.TempDir(), Bind: "127.0.0.2",
-	})
+	options.BinDir, options.WorkDir, options.Bind = binDir, t.TempDir(), "127.0.0.2"
+	clusters, err := New(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -143,7 +143,7 @@ func (c *compiling) plays() bool {
 // expectEnd waits until the player has ended.
 func (c *compiling) expectEnd(t *testing.T, when string) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); c.plays(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); c.plays(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s, the recording is still served", when)
 		}
@@ -180,7 +180,7 @@ func TestPlaysWhileItCompiles(t *testing.T) {
 	if err := syscall.Kill(-c.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	goesOn := time.AfterFunc(10*time.Second, func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) })
+	goesOn := time.AfterFunc(2*time.Minute, func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) })
 	if _ = c.Wait(); c.ProcessState.ExitCode() != 130 || !goesOn.Stop() {
 		t.Error("make demo goes on after Ctrl-C")
 	}

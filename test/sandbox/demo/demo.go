@@ -15,8 +15,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/version"
 )
 
-// patience is how long one step may take besides the portal's job. It is many times what an idle machine needs.
-const patience = 2 * time.Minute
+// patience is how long one step may take besides the portal's job. It is many times what an idle machine needs, and enough for a busy one.
+const patience = 10 * time.Minute
 
 const (
 	clusterName    = "demo"
