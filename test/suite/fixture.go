@@ -22,21 +22,25 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
-// Patience is how long a test waits for a change before it fails. It is longer than the sum of all retries that a change may need,
-// even on a busy machine: core connects to a new workload cluster after up to 30 s and then reads its Nodes ever more slowly, and the
+// Patience is how long a test waits without seeing any change before it fails. It is longer than the sum of all retries that a change may
+// need, even on a busy machine: core connects to a new workload cluster after up to 30 s and then reads its Nodes ever more slowly, and the
 // provider asks again 30 s after a refusal, and then after twice as long each time. A test that passes never waits for it.
 const Patience = 10 * time.Minute
+
+// pollingInterval is Gomega's, for what a Fixture does not watch.
+const pollingInterval = 500 * time.Millisecond
 
 // Patient returns a Gomega that waits for Patience.
 func Patient(t *testing.T) *WithT {
 	t.Helper()
 	g := NewWithT(t)
 	g.SetDefaultEventuallyTimeout(Patience)
-	g.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
+	g.SetDefaultEventuallyPollingInterval(pollingInterval)
+	g.SetDefaultConsistentlyPollingInterval(pollingInterval)
 	return g
 }
 
-// Fixture is a test that uses one namespace and one portal account in a sandbox.
+// Fixture is a test that uses one namespace and one portal account in a sandbox. It waits for changes by watches (watch.go).
 type Fixture struct {
 	*testing.T
 	*WithT
