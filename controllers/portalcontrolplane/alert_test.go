@@ -90,6 +90,9 @@ func TestDeletionWaitsForTheRepair(t *testing.T) {
 				t.Errorf("while the portal refuses: %s: %s", c.Reason, c.Message)
 			}
 		}
+		if got := strings.Join(f.events(), "\n"); !strings.Contains(got, "Warning "+infrav1.EventDeletionHeld) || !strings.Contains(got, "has to repair") {
+			t.Errorf("events: %s", got)
+		}
 		f.bounded("DELETE")
 		f.repaired()
 		f.liveBy(f.leaving, 15*time.Minute)

@@ -53,6 +53,10 @@ func TestGone(t *testing.T) {
 		if got := f.events(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning "+infrav1.PortalClusterGoneReason) {
 			t.Errorf("events %q", got)
 		}
+		f.scale(3)
+		if o := f.manager.reconcileWorkers(f.Context(), f.connect()); o.Reason != infrav1.WaitingForDependencyReason || len(f.answers("scale")) > 0 {
+			t.Errorf("a change of the replicas: %+v, %d requests", o, len(f.answers("scale")))
+		}
 		before := f.fetches()
 		for range 3600 {
 			f.connect()
@@ -176,7 +180,8 @@ func (f *fixture) join(n int) {
 	}
 }
 
-// TestAdoptsAnother: the record of the old cluster does not apply to the one whose id a person sets.
+// TestAdoptsAnother: the record of the old cluster does not apply to the one whose id a person sets. That one is retained unless the person
+// says otherwise.
 func TestAdoptsAnother(t *testing.T) {
 	now := newAPIServer(t, workload.Unreachable).kubeconfig("token: " + kubeconfigs.Canary)
 	withFixture(t, &now, func(f *fixture) {
@@ -203,6 +208,9 @@ func TestAdoptsAnother(t *testing.T) {
 		}
 		if cp.Spec.ControlPlaneEndpoint.Host != "192.0.2.9" || !f.storedIs(now) || f.reason(infrav1.ProvisionedCondition) != infrav1.ReadyReason {
 			t.Errorf("endpoint %s, %s", cp.Spec.ControlPlaneEndpoint.Host, f.reason(infrav1.ProvisionedCondition))
+		}
+		if cp.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain {
+			t.Errorf("deletion policy %q", cp.Spec.DeletionPolicy)
 		}
 	})
 }

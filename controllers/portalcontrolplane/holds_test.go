@@ -28,7 +28,7 @@ func (f *fixture) warnings() (all []string) {
 }
 
 // TestHoldsWarnOnce checks that a wait for a person emits one Warning, although it is tried again and again, and that a manager
-// that starts repeats none.
+// that starts repeats none. In these ten minutes the portal gets at most two requests a minute.
 func TestHoldsWarnOnce(t *testing.T) {
 	refused := func(word string) func(*fixture) {
 		return func(f *fixture) {
@@ -54,6 +54,7 @@ func TestHoldsWarnOnce(t *testing.T) {
 				if got := f.warnings(); len(got) != 0 {
 					t.Fatalf("while all is well: %q", got)
 				}
+				before := len(f.portal.RequestLog())
 				for _, begin := range test.begin {
 					begin(f)
 				}
@@ -62,6 +63,10 @@ func TestHoldsWarnOnce(t *testing.T) {
 				}
 				if c := conditions.Get(f.controlPlane(), infrav1.ReadyCondition); c.Reason != test.reason || c.Message == "" {
 					t.Errorf("Ready: %+v", c)
+				}
+				asked := slices.DeleteFunc(f.portal.RequestLog()[before:], func(e emulator.LogEntry) bool { return !e.IsRequest() })
+				if len(asked) > 20 {
+					t.Errorf("%d requests in 10 minutes: %v", len(asked), asked)
 				}
 				f.restart()
 				if got := f.warnings(); len(got) != 0 {

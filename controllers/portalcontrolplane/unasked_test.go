@@ -63,7 +63,7 @@ func (f *fixture) editDeployment(edit func(*clusterv1.MachineDeployment)) *clust
 
 // TestLastDeploymentGoes deletes the only MachineDeployment while the portal does not accept the scale at once. When the nodes are
 // drained, core lets the MachineDeployment go, so no object asks for workers any more. The drained nodes are removed all the same,
-// or one stays if the portal insists on it. No node stays cordoned, and the next upgrade does not wait.
+// or one stays if the portal insists on it. No node stays cordoned, and the next upgrade does not wait. A new MachineDeployment gets new nodes.
 func TestLastDeploymentGoes(t *testing.T) {
 	scale := "/kubernetes-clusters/*/scale"
 	tests := map[string]struct {
@@ -93,7 +93,7 @@ func TestLastDeploymentGoes(t *testing.T) {
 				for !asked() {
 					f.passes(time.Second, time.Second)
 				}
-				f.editDeployment(func(md *clusterv1.MachineDeployment) { md.Finalizers = nil }) // as core does when the last Machine is gone
+				md := f.editDeployment(func(md *clusterv1.MachineDeployment) { md.Finalizers = nil }) // as core does when the last Machine is gone
 				s := f.passes(time.Hour, 5*time.Second)
 				if names, workers := f.cordoned(); len(names) > 0 || workers != test.stay {
 					t.Errorf("an hour later %d workers exist, want %d; cordoned: %v; %+v", workers, test.stay, names, s.outcomes[infrav1.WorkersReadyCondition])
@@ -101,6 +101,14 @@ func TestLastDeploymentGoes(t *testing.T) {
 				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
 				if f.passes(time.Hour, 5*time.Second); len(f.answers("upgrade")) != 1 {
 					t.Errorf("an hour after spec.version was raised, the portal was asked for %d upgrades", len(f.answers("upgrade")))
+				}
+				next := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: md.Namespace, Name: md.Name, Labels: md.Labels}, Spec: md.Spec}
+				if err := f.store.Create(t.Context(), next); err != nil {
+					t.Fatal(err)
+				}
+				f.passes(time.Hour, 5*time.Second)
+				if names, workers := f.cordoned(); len(names) > 0 || workers != 3 {
+					t.Errorf("an hour after a new MachineDeployment %d workers exist, want 3; cordoned: %v", workers, names)
 				}
 			})
 		})

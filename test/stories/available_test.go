@@ -3,31 +3,26 @@
 package stories
 
 import (
-	"context"
-	"fmt"
-	"sync"
+	"slices"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
-// bindingTime is how long a new node may be Ready before its Machine is available. In this time the provider binds the Machine,
-// core looks up the Node, and the MachineDeployment counts its Machines. It leaves room for a busy host. If Machines
-// got nodes only after the upgrade, two Machines would have no node for 30 seconds or more.
-const bindingTime = 25 * time.Second
+const routeUpgrade = "/kubernetes-clusters/*/upgrade"
 
-// TestUpgradeThatReplacesNodesKeepsWorkersAvailable makes the portal replace its nodes one at a time, 30 seconds each. At least
-// two of the three workers stay available: a Ready node gets its Machine at once, not after the whole upgrade.
-// A MachineHealthCheck sees Machines lose their nodes and replaces none.
+// TestUpgradeThatReplacesNodesKeepsWorkersAvailable makes the portal replace its nodes one at a time. The first job fails after one of three
+// workers, and the test holds the second one. So the upgrade stands still with one new node, which must have its Machine, and the message
+// counts it. A MachineHealthCheck sees Machines lose their nodes and replaces none. TestUpgradeKeepsMachinesAvailable of controllers/claims
+// checks each step of many upgrades.
 func TestUpgradeThatReplacesNodesKeepsWorkersAvailable(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -38,60 +33,45 @@ func TestUpgradeThatReplacesNodesKeepsWorkersAvailable(t *testing.T) {
 		clusterv1.UnhealthyNodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: ptr.To[int32](10)},
 		clusterv1.UnhealthyNodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, TimeoutSeconds: ptr.To[int32](10)})
 	before, machines := uids(s.Nodes()), s.machineNames()
-	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, UpgradeStyle: emulator.UpgradeReplace, JobDelay: 2 * time.Minute})
-	stop := s.watchAvailable(2)
-	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
-	for upgraded := range 3 {
-		s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(And(
-			HavePrefix("False Upgrading"), HaveSuffix(fmt.Sprintf(". %d of 3 workers run v1.36.3", upgraded))))
-		t.Log(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)())
+	first, second := s.Namespace+" first", s.Namespace+" second"
+	for _, fault := range []emulator.Fault{
+		{ID: s.Namespace + " style", UpgradeStyle: emulator.UpgradeReplace},
+		{ID: s.Namespace + " half", Job: emulator.JobFailsHalfway, JobNodes: 2, Count: 1}, // the control node and one worker
+		{ID: first, Job: emulator.JobStuck, Count: 1},
+		{ID: second, Job: emulator.JobStuck, Nth: 2},
+	} {
+		fault.Method, fault.Path = "POST", routeUpgrade
+		s.strike(fault)
 	}
-	s.Eventually(func() string { return s.PortalClusters()[0].Version }).Should(Equal("v1.36.3"))
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
+	upToDate := s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)
+	for _, held := range []struct{ fault, progress string }{{first, "0"}, {second, "1"}} {
+		s.Eventually(func() bool { return s.hit(held.fault) }).Should(BeTrue(), "a request to upgrade")
+		s.Eventually(upToDate).Should(And(HavePrefix("False Upgrading"), HaveSuffix(". "+held.progress+" of 3 workers run v1.36.3")))
+		s.bound(3)
+		s.Eventually(s.shielded).Should(Equal(machines), "Machines that the health check must not replace")
+		s.Expect(s.Box.Portal.RemoveFault(held.fault)).To(BeTrue())
+	}
+	s.upgraded("v1.36.3")
 	s.settled(3)
-	s.Expect(stop()).To(BeEmpty(), "times when fewer than 2 of 3 workers were available for longer than %s", bindingTime)
 	s.Expect(uids(s.Nodes())).NotTo(ContainElement(BeElementOf(before)), "all nodes are new")
 	s.Expect(s.machineNames()).To(Equal(machines), "no Machine was replaced")
-	s.Expect(s.Changes()).To(Equal([]string{createRequest, "POST upgrade 202"}))
+	s.Expect(s.Changes()).To(Equal([]string{createRequest, "POST upgrade 202", "POST upgrade 202"}))
 	s.end()
 }
 
-// watchAvailable reads the MachineDeployment several times a second. The function that it returns stops this, and returns the
-// times at which fewer than least workers were available for longer than bindingTime.
-func (s *story) watchAvailable(least int32) (stop func() []string) {
-	ctx, cancel := context.WithCancel(s.Context())
-	var (
-		looks sync.WaitGroup
-		gaps  []string
-		since time.Time // beginning of a gap, zero without a gap
-		low   int32
-	)
-	end := func() {
-		if lasted := time.Since(since); !since.IsZero() && lasted > bindingTime {
-			gaps = append(gaps, fmt.Sprintf("from %s for %s, down to %d", since.UTC().Format(time.TimeOnly), lasted.Round(time.Second), low))
+// hit reports whether the fault has affected a call.
+func (s *story) hit(id string) bool {
+	return slices.ContainsFunc(s.Box.Portal.Faults(), func(f emulator.FaultState) bool { return f.Fault.ID == id && f.Hits > 0 })
+}
+
+// shielded returns the names of the Machines that MachineHealthChecks leave alone.
+func (s *story) shielded() (names []string) {
+	for _, m := range s.Machines() {
+		if metav1.HasAnnotation(m.ObjectMeta, infrav1.ShieldAnnotation) {
+			names = append(names, m.Name)
 		}
-		since, low = time.Time{}, least
 	}
-	looks.Go(func() {
-		defer end()
-		md := &clusterv1.MachineDeployment{}
-		for ; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
-			if err := s.Box.Client.Get(ctx, client.ObjectKeyFromObject(s.deployment), md); err != nil {
-				continue
-			}
-			available := ptr.Deref(md.Status.AvailableReplicas, 0)
-			switch {
-			case available >= least:
-				end()
-			case since.IsZero():
-				since = time.Now()
-			}
-			low = min(low, available)
-		}
-	})
-	s.Cleanup(cancel)
-	return func() []string {
-		cancel()
-		looks.Wait()
-		return gaps
-	}
+	slices.Sort(names)
+	return names
 }

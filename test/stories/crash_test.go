@@ -3,6 +3,7 @@
 package stories
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
-// Stories that end the manager use newStoryAlone.
+// Stories that end the manager do not call t.Parallel: other stories share the manager.
 
 const routeClusters = "/kubernetes-clusters"
 
@@ -31,9 +32,10 @@ func (s *story) strike(f emulator.Fault) {
 	s.Cleanup(func() { s.Box.Portal.RemoveFault(f.ID) })
 }
 
-// restart starts the manager again after a stop or kill.
-func (s *story) restart() {
+// killManager kills the manager and starts another one.
+func (s *story) killManager() {
 	s.Helper()
+	s.Box.KillManager()
 	s.Expect(s.Box.StartManager(s.Context())).To(Succeed())
 }
 
@@ -49,14 +51,13 @@ func (s *story) asked(prefix string) (n int) {
 
 // TestCrashInsideCreate kills the manager after the portal has created the cluster and before it answers. The next manager must
 // neither create a second cluster nor forget the first. It stops, reports what the user has to check, and continues with the
-// id that the user sets.
+// id that the user sets. Then the story kills the manager inside a scale, and while the job of another one runs.
 func TestCrashInsideCreate(t *testing.T) {
-	s := newStoryAlone(t)
-	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, After: true, Delay: 30 * time.Second})
+	s := newStory(t)
+	s.strike(emulator.Fault{ID: s.Namespace + " create", Method: "POST", Path: routeClusters, After: true, Delay: 30 * time.Second, Count: 1})
 	s.apply()
 	s.Eventually(s.PortalClusters).Should(HaveLen(1))
-	s.Box.KillManager()
-	s.restart()
+	s.killManager()
 
 	s.Eventually(s.Condition(s.controlPlane, infrav1.AvailableCondition)).Should(And(
 		HavePrefix("False "+infrav1.OutcomeUnknownReason),
@@ -65,14 +66,34 @@ func TestCrashInsideCreate(t *testing.T) {
 		ContainSubstring("kubectl annotate portalcontrolplane"),
 	))
 	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(clusterctlv1.BlockMoveAnnotation), "a held unknown outcome does not block a move")
-	s.Consistently(func() int { return s.asked("POST kubernetes-clusters") }, 10*time.Second).Should(Equal(1))
 
 	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
 		cp.Spec.ClusterID, cp.Spec.DeletionPolicy = s.PortalClusters()[0].ID, infrav1.DeletionPolicyDelete
 	})
 	s.settled(2)
+	s.crashInsideScales()
 	s.Expect(s.asked("POST kubernetes-clusters")).To(Equal(1))
 	s.end()
+}
+
+// crashInsideScales kills the manager before it learns of a job, and after it has stored one. The portal gets one request for each scale. In the
+// first case, the provider treats the scale as running until the node count shows that it is done. In the second, it follows the job.
+func (s *story) crashInsideScales() {
+	s.Helper()
+	unanswered, held := s.Namespace+" unanswered", s.Namespace+" held"
+	s.strike(emulator.Fault{ID: unanswered, Method: "POST", Path: scalePath, After: true, Delay: 30 * time.Second, Count: 1})
+	s.scale(3)
+	s.Eventually(func() int { return s.PortalClusters()[0].Size }).Should(Equal(3))
+	s.killManager()
+	s.settled(3)
+
+	s.strike(emulator.Fault{ID: held, Method: "POST", Path: scalePath, Job: emulator.JobStuck})
+	s.scale(4)
+	s.Eventually(s.operation).Should(Equal(operation.Scale))
+	s.killManager()
+	s.Expect(s.Box.Portal.RemoveFault(held)).To(BeTrue())
+	s.settled(4)
+	s.Expect(s.resizes()).To(Equal([][2]int{{2, 3}, {3, 4}}))
 }
 
 // TestCreateCutOff cuts the connection before the portal does anything. The provider cannot know that, so it stops here too.
@@ -83,48 +104,35 @@ func TestCreateCutOff(t *testing.T) {
 	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, Cut: true, Count: 1})
 	s.apply()
 	s.Eventually(s.Condition(s.controlPlane, infrav1.AvailableCondition)).Should(HavePrefix("False " + infrav1.OutcomeUnknownReason))
-	s.Consistently(func() int { return s.asked("POST kubernetes-clusters") }, 10*time.Second).Should(Equal(1))
 	s.Expect(s.PortalClusters()).To(BeEmpty())
 
 	s.Decide(s.controlPlane, infrav1.DecisionRetry)
 	s.settled(2)
 	s.Expect(s.PortalClusters()).To(HaveLen(1))
+	s.Expect(s.Changes()).To(Equal([]string{"POST kubernetes-clusters 0", createRequest}), "one request before the retry, and one for it")
 	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(infrav1.DecisionAnnotation), "the annotation allows one retry only")
 	s.end()
 }
 
-// TestCrashWhileTheJobRuns kills the manager after it has stored the job. The next manager waits for the same job.
-func TestCrashWhileTheJobRuns(t *testing.T) {
-	s := newStoryAlone(t)
+// TestCrashInsideUpgrade kills the manager after the portal has started the upgrade and before it answers. The next manager shields the
+// Machines, and VersionUpToDate is not True while a worker runs the previous version. TestLostUpgrade of controllers/portalcontrolplane checks
+// this in virtual time. Here, the next manager connects to a real API server, which the upgrade then replaces.
+func TestCrashInsideUpgrade(t *testing.T) {
+	suite.Nightly(t)
+	s := newStory(t)
 	s.apply()
-	s.Eventually(s.operation).Should(Equal(operation.Create))
-	s.Box.KillManager()
-	s.restart()
 	s.settled(2)
-	s.Expect(s.Changes()).To(Equal([]string{"POST kubernetes-clusters 202"}))
-
-	// The same with a scale whose answer is lost. The provider treats the scale as running until the node count shows that it is done.
-	s.strike(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters/*/scale", After: true, Delay: 30 * time.Second, Count: 1})
-	s.scale(3)
-	s.Eventually(func() int { return s.PortalClusters()[0].Size }).Should(Equal(3))
-	s.Box.KillManager()
-	s.restart()
-	s.settled(3)
-	s.Expect(s.PortalClusters()[0].Size).To(Equal(3))
-	s.end()
-}
-
-// TestStopInsideCreate ends the manager with SIGTERM during a call. The manager finishes the call and stores its outcome, so
-// the next manager knows the outcome.
-func TestStopInsideCreate(t *testing.T) {
-	s := newStoryAlone(t)
-	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, After: true, Delay: 5 * time.Second, Count: 1})
-	s.apply()
-	s.Eventually(s.PortalClusters).Should(HaveLen(1))
-	s.Box.StopManager()
-	s.Expect(s.operation()).To(Equal(operation.Create), "the manager stores the job before it ends")
-	s.restart()
-	s.settled(2)
-	s.Expect(s.asked("POST kubernetes-clusters")).To(Equal(1))
+	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, Delay: 30 * time.Second, After: true, Job: emulator.JobStuck, Count: 1})
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
+	s.Eventually(func() emulator.ClusterState { return s.PortalClusters()[0].State }).Should(Equal(emulator.ClusterUpgrading))
+	s.killManager()
+	s.Eventually(s.shielded).Should(HaveLen(2))
+	upToDate := s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)
+	s.Eventually(upToDate).Should(HavePrefix("False"))
+	s.Expect(s.Box.Portal.RemoveFault(s.Namespace)).To(BeTrue())
+	s.Eventually(upToDate).Should(HavePrefix("True"))
+	behind := slices.ContainsFunc(s.PortalClusters()[0].Nodes, func(n emulator.Node) bool { return n.Version != "v1.36.3" })
+	s.Expect(behind).To(BeFalse(), "a worker runs the previous version, and the condition is %q", upToDate())
+	s.Expect(s.asked("POST upgrade 202")+s.asked("POST upgrade 0")).To(BeNumerically("<=", 1), "%v", s.Changes())
 	s.end()
 }

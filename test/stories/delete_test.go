@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
@@ -34,8 +36,11 @@ func (s *story) operation() operation.Type {
 	return state.Op().Type
 }
 
-// TestDeleteAtAnyMoment deletes the Cluster before the creation and during each kind of operation at the portal.
+// TestDeleteAtAnyMoment deletes the Cluster before the creation, and while the portal works on a job of each kind. The test holds the job until
+// core has begun to delete. TestDeletedDuringAnOperation of controllers/portalcontrolplane checks the requests in virtual time. Here, core
+// deletes Machines while their nodes are being drained or replaced.
 func TestDeleteAtAnyMoment(t *testing.T) {
+	suite.Nightly(t)
 	t.Parallel()
 	moments := map[string]func(*story){
 		"before the control plane asks": func(s *story) {
@@ -45,17 +50,14 @@ func TestDeleteAtAnyMoment(t *testing.T) {
 			s.Eventually(s.operation).Should(Equal(operation.Create))
 		},
 		"while it scales up": func(s *story) {
-			s.settled(2)
 			s.scale(4)
 			s.Eventually(s.operation).Should(Equal(operation.Scale))
 		},
 		"while it scales down": func(s *story) {
-			s.settled(2)
 			s.scale(1)
 			s.Eventually(s.operation).Should(Equal(operation.Scale))
 		},
 		"while it is upgraded": func(s *story) {
-			s.settled(2)
 			suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
 			s.Eventually(s.operation).Should(Equal(operation.Upgrade))
 		},
@@ -64,37 +66,43 @@ func TestDeleteAtAnyMoment(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
 			s := newStory(t)
+			held := emulator.Fault{Method: "POST", Path: "/kubernetes-clusters/*/*", Job: emulator.JobStuck}
+			if title == "while the cluster is created" {
+				held.Path = routeClusters
+			}
+			s.strike(held)
 			s.apply()
+			if strings.HasPrefix(title, "while it ") {
+				s.settled(2)
+			}
 			moment(s)
 			s.Expect(s.Box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
+			s.Eventually(func() string {
+				if s.Gone(s.cluster)() {
+					return "gone"
+				}
+				return s.Condition(s.cluster, clusterv1.ClusterDeletingCondition)()
+			}).Should(Or(Equal("gone"), HavePrefix("True")))
+			s.Expect(s.Box.Portal.RemoveFault(s.Namespace)).To(BeTrue())
 			s.gone()
 		})
 	}
 }
 
-// TestDeleteEverythingAtOnce deletes the whole manifest, including the Secret, in both orders.
+// TestDeleteEverythingAtOnce deletes the whole manifest, including the Secret, in reverse order.
 func TestDeleteEverythingAtOnce(t *testing.T) {
 	t.Parallel()
-	for title, backwards := range map[string]bool{"in the order of the manifest": false, "backwards": true} {
-		t.Run(title, func(t *testing.T) {
-			t.Parallel()
-			s := newStory(t)
-			s.portalCluster.Spec.Network = &infrav1.PortalNetwork{CIDR: "10.20.0.0/24"}
-			s.apply()
-			s.settled(2)
-			objects := s.objects()
-			for i := range objects {
-				if backwards {
-					i = len(objects) - 1 - i
-				}
-				s.Expect(s.Box.Client.Delete(s.Context(), objects[i])).To(Succeed())
-			}
-			s.gone()
-			s.secretIsGone()
-			s.Expect(s.Changes()).To(Equal([]string{"POST networks 201", "POST kubernetes-clusters 202", "DELETE {cluster_id} 202"}))
-			s.Expect(s.events()).To(ContainElement(ContainSubstring("remains at the portal: its API cannot delete networks")))
-		})
+	s := newStory(t)
+	s.portalCluster.Spec.Network = &infrav1.PortalNetwork{CIDR: "10.20.0.0/24"}
+	s.apply()
+	s.settled(2)
+	for _, o := range slices.Backward(s.objects()) {
+		s.Expect(s.Box.Client.Delete(s.Context(), o)).To(Succeed())
 	}
+	s.gone()
+	s.secretIsGone()
+	s.Expect(s.Changes()).To(Equal([]string{"POST networks 201", createRequest, "DELETE {cluster_id} 202"}))
+	s.Expect(s.events()).To(ContainElement(ContainSubstring("remains at the portal: its API cannot delete networks")))
 }
 
 // TestRemainsAreReported checks that the user learns what may remain at the portal, which no object shows after its deletion: the names of
@@ -143,7 +151,7 @@ func TestDeleteInForeground(t *testing.T) {
 	s.settled(2)
 	s.Expect(s.Box.Client.Delete(s.Context(), s.cluster, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
 	s.gone()
-	s.Expect(s.Changes()).To(Equal([]string{"POST kubernetes-clusters 202", "DELETE {cluster_id} 202"}))
+	s.Expect(s.Changes()).To(Equal([]string{createRequest, "DELETE {cluster_id} 202"}))
 }
 
 // TestProtected checks that deletion protection refuses every deletion except that of clusterctl move, until the user removes it. Nor does
@@ -172,19 +180,22 @@ func TestProtected(t *testing.T) {
 			o.SetAnnotations(annotations)
 		})
 	}
+	nodes := uids(s.Nodes())
 	s.Expect(s.Box.Client.Delete(s.Context(), s.deployment)).To(Succeed())
 	s.Eventually(s.Gone(s.deployment)).Should(BeTrue())
-	s.Consistently(s.Nodes, quiet).Should(HaveLen(2))
 	s.deployment.ResourceVersion, s.deployment.UID = "", ""
 	s.Create(s.deployment)
 	s.settled(2)
 	s.sameNodes()
-	s.Expect(s.Changes()).To(Equal([]string{"POST kubernetes-clusters 202"}))
+	s.Expect(uids(s.Nodes())).To(ConsistOf(nodes))
+	s.Expect(s.Changes()).To(Equal([]string{createRequest}), "no node was removed while there was no MachineDeployment")
 
 	suite.Change(s.Fixture, s.cluster, func(c *clusterv1.Cluster) { delete(c.Annotations, infrav1.DeletionProtectionAnnotation) })
 	s.Expect(s.Box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
-	s.Eventually(s.Condition(s.cluster, clusterv1.ClusterDeletingCondition)).Should(HavePrefix("True"))
-	s.Consistently(s.PortalClusters, quiet).Should(HaveLen(1), "the control plane is still protected")
+	s.Eventually(s.Gone(s.deployment)).Should(BeTrue())
+	s.Eventually(s.Condition(s.cluster, clusterv1.ClusterDeletingCondition)).Should(
+		HavePrefix("True "+clusterv1.ClusterDeletingInternalErrorReason), "core cannot delete the control plane, which is still protected")
+	s.Expect(s.Changes()).To(Equal([]string{createRequest}))
 	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
 		delete(cp.Annotations, infrav1.DeletionProtectionAnnotation)
 	})

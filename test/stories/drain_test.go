@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
@@ -57,8 +56,10 @@ func (s *story) survives(pod *corev1.Pod, span time.Duration) {
 }
 
 // TestDrainUnderTheRulesOfTheNode has two MachineDeployments. The one whose replicas are lowered limits drains to ten seconds. But the
-// portal will remove a node of the other one, which has no limit. So the Pod on this node stays until its budget lets it go.
+// portal will remove a node of the other one, which has no limit. So the Pod on this node stays until its budget lets it go. TestRelease of
+// controllers/claims, and TestDrainRules and TestDrainNode of controllers/workers check this in virtual time. Here, core drains too.
 func TestDrainUnderTheRulesOfTheNode(t *testing.T) {
+	suite.Nightly(t)
 	t.Parallel()
 	s := newStory(t)
 	s.controlPlane.Spec.RemovalOrder = infrav1.RemovalOrder("Newest")
@@ -97,48 +98,6 @@ func TestDrainUnderTheRulesOfTheNode(t *testing.T) {
 	s.Expect(s.asked("POST scale")).To(Equal(2), "requests to scale: only those for the second MachineDeployment")
 	s.release("precious")
 	s.settled(3)
-	s.sameNodes()
-	s.end()
-}
-
-// TestPodWithTwoBudgets drains the nodes of a pool. The eviction API refuses a Pod that two budgets match with an internal error,
-// forever. The condition names the Pod and the reason, and when one of the budgets is gone, the scale-down goes on.
-func TestPodWithTwoBudgets(t *testing.T) {
-	t.Parallel()
-	s := newPoolStory(t, 0, 1)
-	s.poolSettled(0, 1)
-	s.scalePool(2)
-	s.poolSettled(0, 2)
-	pod := s.protect(s.newest().Name, "precious", "twice")
-	s.scalePool(1)
-	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
-		HavePrefix("False "+infrav1.DrainingReason), ContainSubstring("default/precious"), ContainSubstring("more than one PodDisruptionBudget")))
-	s.survives(pod, 10*time.Second)
-	s.release("precious", "twice")
-	s.poolSettled(0, 1)
-	s.poolGone()
-	s.end()
-}
-
-// TestLastMachineDeploymentGoes deletes the only MachineDeployment while the portal refuses to scale. Core lets the MachineDeployment go
-// when its nodes are drained. The nodes are removed when the portal accepts it, and a new MachineDeployment gets new ones.
-func TestLastMachineDeploymentGoes(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	s.apply()
-	s.settled(2)
-	fault := emulator.Fault{ID: "busy " + s.Namespace, Method: "POST", Path: scalePath, Scale: emulator.ScaleDown, Code: emulator.CodeResourceBusy}
-	s.strike(fault)
-	s.Expect(s.Box.Client.Delete(s.Context(), s.deployment)).To(Succeed())
-	s.Eventually(s.Gone(s.deployment)).Should(BeTrue())
-	s.Consistently(s.Nodes, 5*time.Second).Should(HaveLen(2), "no object asks for workers, and the portal is busy")
-	s.Expect(s.Box.Portal.RemoveFault(fault.ID)).To(BeTrue())
-	s.Eventually(func() int { return s.PortalClusters()[0].Size }).Should(Equal(0))
-	s.Eventually(s.Nodes).Should(BeEmpty())
-
-	s.deployment.ResourceVersion, s.deployment.UID = "", ""
-	s.Create(s.deployment)
-	s.settled(2)
 	s.sameNodes()
 	s.end()
 }

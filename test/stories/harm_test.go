@@ -29,25 +29,27 @@ import (
 const scalePath = "/kubernetes-clusters/*/scale"
 
 // TestFailedScaleDownKillsNoPod makes the portal refuse a scale-down, fail it, finish half of it, or lose the answer. The provider
-// asks again. The nodes that it drained for the first request are still empty when the portal removes them.
+// asks again. The nodes that it drained for the first request are still empty when the portal removes them. TestRandomHistories of
+// controllers/claims draws these failures. The night also shows each of them with real Pods and evictions.
 func TestFailedScaleDownKillsNoPod(t *testing.T) {
 	t.Parallel()
+	const always = "job half finished"
 	for title, faults := range map[string][]emulator.Fault{
 		"refused twice": {
 			{ID: "not-allowed", Code: emulator.CodeOperationNotAllowed, Count: 1}, {ID: "quota", Code: emulator.CodeQuotaExceeded, Nth: 2, Count: 1},
 		},
 		"job fails":                  {{Job: emulator.JobFails, JobMessage: "an image is being copied", Count: 1}},
-		"job half finished":          {{Job: emulator.JobFailsHalfway, JobNodes: 1, Count: 1}},
+		always:                       {{Job: emulator.JobFailsHalfway, JobNodes: 1, Count: 1}},
 		"job forgotten":              {{Job: emulator.JobForgotten, JobDelay: 20 * time.Second, Count: 1}},
 		"job forgotten and not done": {{ID: "forget", Job: emulator.JobForgotten, Count: 1}, {ID: "fail", Job: emulator.JobFails, Count: 1}},
 		"answer lost":                {{Cut: true, After: true, JobDelay: 20 * time.Second, Count: 1}},
 		"answer lost and not done":   {{ID: "cut", Cut: true, After: true, Count: 1}, {ID: "fail", Job: emulator.JobFails, Count: 1}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			t.Parallel()
-			if testing.Short() && title != "job half finished" && title != "answer lost" {
-				t.Skip("make test-all runs every failure")
+			if title != always {
+				suite.Nightly(t)
 			}
+			t.Parallel()
 			s := newStory(t)
 			kept := s.sixWorkers()
 			for _, fault := range faults {
@@ -67,36 +69,9 @@ func TestFailedScaleDownKillsNoPod(t *testing.T) {
 	}
 }
 
-// TestWrongGuessCostsOneNode scales down by two at a portal that removes the oldest workers, which the provider does not expect. The first
-// request removes one worker, with its Pod. Then the provider knows the order, and drains the next one.
-func TestWrongGuessCostsOneNode(t *testing.T) {
-	s := newStoryAlone(t)
-	s.Expect(s.Box.Portal.SetVictimOrder(emulator.VictimsOldest)).To(Succeed())
-	t.Cleanup(func() { s.Expect(s.Box.Portal.SetVictimOrder(emulator.VictimsNewest)).To(Succeed()) })
-	s.apply()
-	s.settled(2)
-	s.scale(5)
-	s.settled(5)
-	s.onePodPerNode(5, 2)
-	s.Get(s.controlPlane)
-	s.Expect(s.controlPlane.Status.RemovalOrder).To(Equal(infrav1.RemovalOrderStatus{Order: "Newest", Source: infrav1.RemovalOrderAssumed}))
-	s.scale(3)
-	s.Eventually(s.removals).Should(HaveLen(2))
-	removals := s.removals()
-	s.Expect(removals[0].Removal.Pods).NotTo(BeEmpty(), "the portal removes a worker that the provider did not expect")
-	s.Expect(removals[1].Removal.Cordoned).To(BeTrue())
-	s.Expect(append(removals[1].Removal.Pods, removals[1].Removal.Terminating...)).To(BeEmpty(), "Pods on the second worker")
-	s.settled(3)
-	s.sameNodes()
-	s.unmarked()
-	s.Get(s.controlPlane)
-	s.Expect(s.controlPlane.Status.RemovalOrder).To(Equal(infrav1.RemovalOrderStatus{Order: "Oldest", Source: infrav1.RemovalOrderObserved}))
-	s.Expect(s.resizes()).To(Equal([][2]int{{2, 5}, {5, 4}, {4, 3}}))
-	s.end()
-}
-
-// TestDeletedMachineAndFewerReplicas deletes the Machine of the node that the portal will remove next, and lowers the replicas
-// as soon as the Machine has released the node. No Machine holds the node, so core cannot drain it and the provider does.
+// TestDeletedMachineAndFewerReplicas deletes the Machine of the node that the portal will remove next, and lowers the replicas when
+// the Machine has released the node. No Machine holds the node, so core cannot drain it and the provider does. The MachineSet is paused
+// in the meantime: core would give the node another Machine.
 func TestDeletedMachineAndFewerReplicas(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -105,16 +80,20 @@ func TestDeletedMachineAndFewerReplicas(t *testing.T) {
 	s.scale(3)
 	s.settled(3)
 	s.onePodPerNode(3, 2)
-	newest := slices.MaxFunc(s.Machines(), func(a, b clusterv1.Machine) int {
-		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+	sets := &clusterv1.MachineSetList{}
+	s.List(sets)
+	s.Expect(sets.Items).To(HaveLen(1))
+	set := &sets.Items[0]
+	suite.Change(s.Fixture, set, func(set *clusterv1.MachineSet) {
+		metav1.SetMetaDataAnnotation(&set.ObjectMeta, clusterv1.PausedAnnotation, "")
 	})
-	node := newest.Status.NodeRef.Name
-	s.Expect(s.Box.Client.Delete(s.Context(), &newest)).To(Succeed())
-	s.Eventually(func() bool {
-		return slices.ContainsFunc(s.Machines(), func(m clusterv1.Machine) bool { return m.Name == newest.Name && m.Status.NodeRef.Name == node })
-	}).WithPolling(20*time.Millisecond).Should(BeFalse(), "the Machine releases its node")
+	s.Eventually(s.Condition(set, clusterv1.PausedCondition)).Should(HavePrefix("True"))
+	s.deleteMachine(slices.MaxFunc(s.Machines(), func(a, b clusterv1.Machine) int {
+		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+	}))
 	s.scale(2)
 	s.Eventually(func() int { return s.PortalClusters()[0].Size }).Should(Equal(2))
+	suite.Change(s.Fixture, set, func(set *clusterv1.MachineSet) { delete(set.Annotations, clusterv1.PausedAnnotation) })
 	s.noPodWasKilled(1)
 	s.settled(2)
 	s.sameNodes()
@@ -122,9 +101,12 @@ func TestDeletedMachineAndFewerReplicas(t *testing.T) {
 	s.end()
 }
 
-// TestFewerReplicasThanBeforeThePortalsPages adds a worker as a person does on the portal's pages, and then lowers the replicas
-// as a user does. The portal also removes the added worker, which no Machine has ever held.
+// TestFewerReplicasThanBeforeThePortalsPages adds a worker as a person does on the portal's pages, and lowers the replicas
+// as a user does. The portal also removes the added worker, which no Machine has ever held. The Cluster is paused until the new worker has a
+// Pod. The provider then waits two minutes before it counts the workers. TestScaledOnThePortalsPages of controllers/portalcontrolplane does
+// this in virtual time. Here, the added worker has a Pod that must be evicted.
 func TestFewerReplicasThanBeforeThePortalsPages(t *testing.T) {
+	suite.Nightly(t)
 	t.Parallel()
 	s := newStory(t)
 	s.deployment.Spec.Replicas = ptr.To[int32](1)
@@ -133,11 +115,14 @@ func TestFewerReplicasThanBeforeThePortalsPages(t *testing.T) {
 	s.settled(1)
 	s.scale(2)
 	s.settled(2)
+	s.pause()
 	_, err := person.ScaleCluster(s.Context(), s.PortalClusters()[0].ID, 3)
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Eventually(s.Nodes).Should(HaveLen(3))
-	s.onePodPerNode(3, 1)
 	s.scale(1)
+	s.onePodPerNode(3, 1)
+	s.Expect(s.resizes()).To(Equal([][2]int{{1, 2}, {2, 3}}), "the user's and the person's requests")
+	s.resume()
 	s.Eventually(func() int { return s.PortalClusters()[0].Size }).Should(Equal(1))
 	s.noPodWasKilled(2)
 	s.settled(1)

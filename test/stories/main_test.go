@@ -4,7 +4,6 @@ package stories
 
 import (
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,36 +13,18 @@ import (
 )
 
 var (
-	// box is the sandbox that most stories share.
+	// box is the sandbox of all stories.
 	box      *sandbox.Sandbox
 	accounts = suite.NewAccounts(120, "story")
-
-	// A story holds alone while it uses the second sandbox. The first of these stories starts the sandbox.
-	alone  sync.Mutex
-	second *sandbox.Sandbox
 )
 
-// TestMain starts the sandbox that most stories share.
+// TestMain starts the sandbox.
 func TestMain(m *testing.M) {
-	shared := options()
-	shared.Dir = os.Getenv("STORIES_DIR")
-	os.Exit(suite.Main(m, &box, suite.Options{
-		Sandbox:  shared,
-		Parallel: suite.PortalClusters,
-		Teardown: func(bool) error {
-			if second == nil {
-				return nil
-			}
-			return second.Close()
-		},
-	}))
-}
-
-func options() (o sandbox.Options) {
-	o.Portal.Users = accounts.Users()
-	o.Portal.Durations = emulator.Durations{
+	options := sandbox.Options{Dir: os.Getenv("STORIES_DIR")}
+	options.Portal.Users = accounts.Users()
+	options.Portal.Durations = emulator.Durations{
 		Pending: 100 * time.Millisecond, Create: 2 * time.Second, Scale: time.Second,
 		Upgrade: 2 * time.Second, Delete: time.Second, Network: time.Second,
 	}
-	return o
+	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options, Parallel: suite.PortalClusters}))
 }

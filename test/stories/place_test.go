@@ -150,6 +150,34 @@ func TestPlaceOfWhatMayExist(t *testing.T) {
 	}
 }
 
+// TestClusterIDOfWhatIsGone checks when spec.clusterID can name another portal cluster: when the provider has reported that the one it names is
+// gone. It can never be removed. The objects are paused.
+func TestClusterIDOfWhatIsGone(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	const another = `{"spec": {"clusterID": "cluster-2"}}`
+	for title, test := range map[string]struct {
+		status           metav1.ConditionStatus
+		reason           string
+		accepted, refuse []string
+	}{
+		"the cluster is gone": {metav1.ConditionFalse, infrav1.PortalClusterGoneReason, []string{another}, nil},
+		"the cluster runs":    {metav1.ConditionTrue, infrav1.ReadyReason, nil, []string{another}},
+	} {
+		t.Run(title, func(t *testing.T) {
+			cp := s.controlPlane.DeepCopy()
+			cp.Spec.ClusterID = "cluster-1"
+			s.createPaused(cp, func() {
+				cp.Status.Conditions = []metav1.Condition{{
+					Type: infrav1.ProvisionedCondition, Status: test.status, Reason: test.reason, LastTransitionTime: metav1.Now(),
+				}}
+			})
+			check(t, s, cp, test.accepted, test.refuse)
+			NewWithT(t).Expect(s.try(cp, `{"spec": {"clusterID": null}}`)).To(MatchError(ContainSubstring("clusterID cannot be removed")))
+		})
+	}
+}
+
 var cidr = &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"}
 
 // createPaused creates an object that the provider leaves alone, with a status.

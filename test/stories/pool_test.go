@@ -5,7 +5,6 @@ package stories
 import (
 	"slices"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -92,19 +91,14 @@ func (s *story) newest() corev1.Node {
 func (s *poolStory) poolGone() {
 	s.Helper()
 	s.Expect(s.Box.Client.Delete(s.Context(), s.machinePool)).To(Succeed())
-	s.poolLeft()
-}
-
-// poolLeft waits until the MachinePool and its PortalMachinePool are gone.
-func (s *poolStory) poolLeft() {
-	s.Helper()
 	for _, o := range []client.Object{s.pool, s.machinePool} {
 		s.Eventually(s.Gone(o)).Should(BeTrue())
 	}
 }
 
 // TestPool runs a pool beside a MachineDeployment: it creates the pool, scales it up, down, to zero and back, upgrades the cluster, and deletes
-// the pool.
+// the pool. The first scale-down waits for a Pod that two budgets match, which the eviction API refuses with an internal error, forever. The
+// condition names the Pod and the reason, and when the budgets are gone, the scale-down goes on.
 func TestPool(t *testing.T) {
 	t.Parallel()
 	s := newPoolStory(t, 1, 3)
@@ -115,24 +109,20 @@ func TestPool(t *testing.T) {
 
 	going := s.newest()
 	s.Expect(s.held(going)).To(BeFalse())
-	pod, budget := protectedPod(going.Name)
-	workload := s.Workload()
-	s.Expect(workload.Create(s.Context(), budget)).To(Succeed())
-	s.Expect(workload.Create(s.Context(), pod)).To(Succeed())
+	s.protect(going.Name, "precious", "twice")
 	s.scalePool(2)
-	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.DrainingReason))
-	s.Consistently(s.Changes, 5*time.Second).Should(Equal([]string{createRequest, scaleRequest}), "the provider moves Pods before it asks the portal to remove nodes")
-	s.Expect(workload.Delete(s.Context(), budget)).To(Succeed())
+	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
+		HavePrefix("False "+infrav1.DrainingReason), ContainSubstring("default/precious"), ContainSubstring("more than one PodDisruptionBudget")))
+	s.release("precious", "twice")
 	s.poolSettled(1, 2)
+	s.noPodWasKilled(2)
 
 	s.scalePool(0)
 	s.poolSettled(1, 0)
 	s.scalePool(2)
 	s.poolSettled(1, 2)
 
-	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
-	s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("False"))
-	s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("True"))
+	s.upgrade("v1.36.3")
 	suite.Change(s.Fixture, s.machinePool, func(mp *clusterv1.MachinePool) { mp.Spec.Template.Spec.Version = "v1.36.3" })
 	s.rollOut("v1.36.3")
 	s.poolSettled(1, 2)
@@ -160,11 +150,11 @@ func TestMachineTakesNodeOfPool(t *testing.T) {
 	s.scalePool(1)
 	s.poolSettled(1, 1)
 	s.Expect(s.pool.Spec.ProviderIDList).To(HaveLen(2), "the Machine's node stays in the list")
-	s.Consistently(s.Nodes, 10*time.Second, time.Second).Should(HaveLen(2))
-	s.poolSettled(1, 1)
+	nodes := uids(s.Nodes())
 	s.poolGone()
 	s.settled(1)
 	s.sameNodes()
+	s.Expect(nodes).To(ContainElements(uids(s.Nodes())), "the Node object of the Machine's node was not deleted")
 	s.end()
 }
 
@@ -177,10 +167,12 @@ func TestSecondPool(t *testing.T) {
 	s.Create(machinePool)
 	s.Create(pool)
 	s.Eventually(s.Condition(pool, infrav1.ReadyCondition)).Should(And(HavePrefix("False "+infrav1.OwnedByAnotherReason), ContainSubstring("MachinePool pool is the pool of the Cluster")))
-	s.Consistently(s.Changes, 5*time.Second).Should(Equal([]string{createRequest}))
 	s.poolGone()
 	s.machinePool, s.pool = machinePool, pool
 	s.poolSettled(1, 2)
+	for _, size := range s.resizes() {
+		s.Expect(size[1]).To(BeNumerically("<=", 3), "the portal was never asked for the nodes of two pools: %v", s.resizes())
+	}
 	s.Expect(s.Box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
 	s.gone()
 }

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	eventsv1 "k8s.io/api/events/v1"
@@ -21,22 +20,34 @@ import (
 )
 
 // TestRefusedUpgradeIsSeen asks for a version that the portal does not offer. kubectl get, clusterctl describe, the condition Ready and one
-// Warning event report it. A health check that waits for Ready does not pass with the Ready condition of the old spec.
+// Warning event report it. A health check that waits for Ready does not pass with the Ready condition of the old spec. Then the user asks for
+// a lower version, and for the running one. TestHoldsWarnOnce of controllers/portalcontrolplane counts events and requests in virtual time.
 func TestRefusedUpgradeIsSeen(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.apply()
 	s.settled(2)
+	version := func(v string) {
+		suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = v })
+	}
 	s.Eventually(s.Condition(s.controlPlane, infrav1.ReadyCondition)).Should(HavePrefix("True Ready"))
 	s.Expect(s.row()).To(And(HaveKeyWithValue("Ready", "True"), HaveKeyWithValue("Reason", infrav1.ReadyReason)))
-	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.99.0" })
+	version("v1.99.0")
 	s.Eventually(s.observed).Should(BeTrue())
 	s.Expect(s.Condition(s.controlPlane, infrav1.ReadyCondition)()).To(HavePrefix("False " + infrav1.VersionNotOfferedReason))
 	s.Expect(s.row()).To(And(HaveKeyWithValue("Available", "True"), HaveKeyWithValue("Ready", "False"),
 		HaveKeyWithValue("Reason", infrav1.VersionNotOfferedReason), HaveKeyWithValue("Version", "v1.35.6")))
 	s.Expect(strings.Join(strings.Fields(s.describedByClusterctl()), " ")).To(ContainSubstring("runs v1.35.6. The portal does not offer v1.99.0"))
-	s.Consistently(s.warnings, 5*time.Second).Should(ConsistOf(HavePrefix(infrav1.VersionNotOfferedReason + " The portal does not offer v1.99.0")))
+	s.Eventually(s.warnings).Should(ConsistOf(HavePrefix(infrav1.VersionNotOfferedReason + " The portal does not offer v1.99.0")))
+
+	upToDate := s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)
+	version("v1.34.9")
+	s.Eventually(upToDate).Should(Equal(
+		"False VersionNotOffered: The cluster runs v1.35.6, and the portal does not downgrade. Set spec.version to v1.35.6 or a later version"))
+	version("v1.35.6")
+	s.Eventually(upToDate).Should(HavePrefix("True"))
 	s.end()
+	s.Expect(s.Changes()).To(Equal([]string{createRequest, "DELETE {cluster_id} 202"}))
 }
 
 // observed reports whether the provider has observed the latest spec of the control plane.

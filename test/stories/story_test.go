@@ -3,7 +3,6 @@
 package stories
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
@@ -25,7 +23,7 @@ const (
 	name     = "story"
 	identity = "portal-identity"
 
-	// slowPolling is the polling interval for states that last. A fifth of all requests to the API server was polling for them.
+	// slowPolling is the polling interval for states that must last.
 	slowPolling = time.Second
 )
 
@@ -41,34 +39,8 @@ type story struct {
 	template      *infrav1.PortalMachineTemplate
 }
 
-// newStory prepares a story with two workers in the sandbox that most stories share. Nothing is applied yet.
+// newStory prepares a story with two workers. Nothing is applied yet.
 func newStory(t *testing.T) *story {
-	t.Helper()
-	return newStoryIn(t, box)
-}
-
-// newStoryAlone prepares a story that may end the manager: no other story uses its sandbox at the same time. With -short the story is
-// skipped.
-func newStoryAlone(t *testing.T) *story {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a second management cluster. make test-all runs this story. controllers/operation ends a manager at every write")
-	}
-	t.Parallel()
-	alone.Lock()
-	t.Cleanup(alone.Unlock)
-	if second == nil {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-		defer cancel()
-		var err error
-		if second, err = suite.Start(ctx, options()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return newStoryIn(t, second)
-}
-
-func newStoryIn(t *testing.T, box *sandbox.Sandbox) *story {
 	t.Helper()
 	s := &story{Fixture: suite.NewFixture(t, box, suite.User("story", accounts.Next(t)))}
 	s.ClusterName = name
@@ -124,12 +96,40 @@ func (s *story) scale(replicas int32) {
 	suite.Change(s.Fixture, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = &replicas })
 }
 
+// live reads the control plane again and returns it.
+func (s *story) live() *infrav1.PortalControlPlane {
+	s.Helper()
+	s.Get(s.controlPlane)
+	return s.controlPlane
+}
+
+// upgrade raises the version of the control plane, and waits until the conditions report that all of the cluster runs it.
+func (s *story) upgrade(version string) {
+	s.Helper()
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = version })
+	s.upgraded(version)
+}
+
+// upgraded waits until the status and the conditions report that all of the cluster runs the version.
+func (s *story) upgraded(version string) {
+	s.Helper()
+	s.Eventually(func() string { return s.live().Status.Version }).Should(Equal(version))
+	s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("True"))
+}
+
 // settled waits until core has acted on the replicas and the Cluster is available. The Cluster then has the given number of workers, and
 // each worker Node has a Machine that is Ready.
 func (s *story) settled(workers int) {
 	s.Helper()
-	s.Eventually(s.behind).WithPolling(slowPolling).Should(BeEmpty(), "MachineDeployments that core has not observed yet")
-	s.Eventually(s.Condition(s.cluster, clusterv1.ClusterAvailableCondition)).WithPolling(slowPolling).Should(HavePrefix("True"))
+	s.Eventually(s.behind).Should(BeEmpty(), "MachineDeployments that core has not observed yet")
+	s.Eventually(s.Condition(s.cluster, clusterv1.ClusterAvailableCondition)).Should(HavePrefix("True"))
+	s.bound(workers)
+	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("True"))
+}
+
+// bound waits until the Cluster has the given number of Machines and of worker Nodes, and each Machine is Ready on one of the Nodes.
+func (s *story) bound(workers int) {
+	s.Helper()
 	s.Eventually(func() (got [3]int) {
 		machines, nodes := s.Machines(), s.Nodes()
 		ready := 0
@@ -139,8 +139,7 @@ func (s *story) settled(workers int) {
 			}
 		}
 		return [3]int{len(machines), len(nodes), ready}
-	}).WithPolling(slowPolling).Should(Equal([3]int{workers, workers, workers}), "Machines, worker Nodes, Machines that are Ready on one")
-	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).WithPolling(slowPolling).Should(HavePrefix("True"))
+	}).Should(Equal([3]int{workers, workers, workers}), "Machines, worker Nodes, Machines that are Ready on one")
 }
 
 // behind returns the MachineDeployments whose latest spec core has not observed. Their number of Machines may still be that of earlier
@@ -176,7 +175,7 @@ func (s *story) gone() {
 		&infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{}, &infrav1.PortalMachineList{},
 		&clusterv1.MachinePoolList{}, &infrav1.PortalMachinePoolList{},
 	}
-	s.Eventually(func() []string { return s.Left(lists...) }).WithPolling(slowPolling).Should(BeEmpty())
+	s.Eventually(func() []string { return s.Left(lists...) }).Should(BeEmpty())
 	s.Expect(s.PortalClusters()).To(BeEmpty())
 }
 
