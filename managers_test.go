@@ -6,12 +6,16 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,8 +41,7 @@ import (
 
 const (
 	provider = "capportal-system"
-	lease    = "controller-leader-election-capportal"
-	patience = time.Minute
+	patience = 10 * time.Minute // a test that passes never waits for it
 )
 
 // fixture is a management cluster in which managers are started, each as its ServiceAccount.
@@ -54,7 +57,7 @@ func TestManagers(t *testing.T) {
 	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
 		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	box, err := sandbox.Start(ctx, sandbox.Options{
 		Out: os.Stderr, WithoutManager: true, WithoutWorkloads: true,
@@ -88,21 +91,25 @@ func TestManagers(t *testing.T) {
 	}
 }
 
-// handOver ends the leader while its call to create a cluster is under way. It keeps the lease until the answer is stored,
-// longer than the lease lasts; the other manager waits for that, then follows the job, and nothing is created twice.
+// handOver ends the leader while its call to create a cluster is under way. The leader renews the lease until the answer is stored. The other
+// manager waits for that, then follows the job, and nothing is created twice. The lease lasts so long that it never expires on a busy machine.
 func (f *fixture) handOver() {
-	const underWay = 12 * time.Second
-	quick := []string{"--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms"}
-	f.Expect(f.Portal.Inject(emulator.Fault{ID: "slow", Method: "POST", Path: "/kubernetes-clusters", After: true, Delay: underWay})).To(Succeed())
-	first, _ := f.start("first", quick...)
+	lease := []string{"--leader-elect-lease-duration=300s", "--leader-elect-renew-deadline=240s", "--leader-elect-retry-period=500ms"}
+	identity := f.IdentitySecret(client.ObjectKey{Namespace: "hand-over", Name: "portal-identity"})
+	answer := f.holdCreations(identity)
+	first, _ := f.start("first", lease...)
 	f.Eventually(f.holder).ShouldNot(BeEmpty())
 	leader := f.holder()
-	second, metricsOfSecond := f.start("second", quick...)
-	controlPlane := f.createCluster("hand-over", nil)
+	second, metricsOfSecond := f.start("second", lease...)
+	controlPlane := f.createCluster(identity)
 	f.Eventually(f.Portal.Clusters).Should(HaveLen(1))
 	f.Expect(f.scrape(metricsOfSecond)).NotTo(ContainSubstring("capportal_jobs_in_flight{"), "who does not act counts no jobs")
 
 	go first.Stop()
+	renewals := map[int64]bool{}
+	f.Eventually(func() int { renewals[f.lease().Spec.RenewTime.UnixMicro()] = true; return len(renewals) }).Should(BeNumerically(">=", 6))
+	f.Expect(f.holder()).To(Equal(leader), "the holder of the lease while the portal has not answered")
+	answer()
 	f.Eventually(f.holder).ShouldNot(Equal(leader))
 	f.get(controlPlane)
 	state, err := operation.Load(controlPlane)
@@ -118,7 +125,32 @@ func (f *fixture) handOver() {
 	f.watched(metricsOfSecond)
 	second.Stop()
 	f.Expect(second.Err()).NotTo(HaveOccurred())
-	f.Eventually(f.holder).Should(BeEmpty(), "a manager that ends leaves the lease to whoever comes")
+	f.Eventually(f.holder).Should(BeEmpty(), "a manager that ends gives the lease back")
+}
+
+// holdCreations makes the Secret name a proxy of the portal. The proxy holds the answers to requests that create a cluster until the test calls
+// the function that it returns.
+func (f *fixture) holdCreations(identity *corev1.Secret) (answer func()) {
+	f.Helper()
+	answered := make(chan struct{})
+	proxy := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		response := httptest.NewRecorder()
+		f.Portal.ServeHTTP(response, r)
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/kubernetes-clusters") {
+			<-answered
+		}
+		maps.Copy(w.Header(), response.Header())
+		w.WriteHeader(response.Code)
+		_, _ = w.Write(response.Body.Bytes())
+	}))
+	answer = sync.OnceFunc(func() { close(answered) })
+	f.Cleanup(func() {
+		answer()
+		proxy.Close()
+	})
+	identity.StringData[infrav1.IdentityBaseURL] = proxy.URL
+	identity.StringData[infrav1.IdentityCABundle] = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw}))
+	return answer
 }
 
 // watched reads the metrics of a manager that has followed a job.
@@ -148,8 +180,8 @@ func (f *fixture) secretWithoutLabel() {
 	f.Eventually(f.identityReady(east)).Should(Equal("False " + infrav1.IdentityInvalidReason))
 	// Until its own status, and what core wrote, wake it no more.
 	f.Consistently(f.identityReady(east), 4*time.Second).Should(Equal("False " + infrav1.IdentityInvalidReason))
-	f.create(f.IdentitySecret(client.ObjectKey{Namespace: name, Name: "portal-identity"}))
-	f.Eventually(f.identityReady(east), 20*time.Second).Should(Equal("True " + infrav1.ReadyReason))
+	f.create(f.IdentitySecret(client.ObjectKey{Namespace: name, Name: "portal-identity"})) // --sync-period would wake it after ten minutes
+	f.Eventually(f.identityReady(east), 5*time.Minute).Should(Equal("True " + infrav1.ReadyReason))
 	f.Consistently(f.identityReady(west), 2*time.Second).Should(Equal("none"))
 }
 
@@ -255,12 +287,13 @@ func (f *fixture) start(name string, flags ...string) (*kubeserver.Process, stri
 	return manager, "http://" + metrics + "/metrics"
 }
 
-// createCluster creates all that a user would, and returns the control plane.
-func (f *fixture) createCluster(name string, labels map[string]string) *infrav1.PortalControlPlane {
+// createCluster creates all that a user would, in the namespace of the identity Secret, and returns the control plane.
+func (f *fixture) createCluster(identity *corev1.Secret) *infrav1.PortalControlPlane {
 	f.Helper()
+	name := identity.Namespace
 	f.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	f.create(f.IdentitySecret(client.ObjectKey{Namespace: name, Name: "portal-identity"}))
-	f.createPortalCluster(name, name, labels)
+	f.create(identity)
+	f.createPortalCluster(name, name, nil)
 	meta := metav1.ObjectMeta{Namespace: name, Name: name}
 	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: meta}
 	controlPlane.Spec.Version, controlPlane.Spec.Replicas = "v1.35.6", ptr.To[int32](1)
@@ -306,14 +339,17 @@ func (f *fixture) get(obj client.Object) {
 	f.Expect(f.Client.Get(f.Context(), client.ObjectKeyFromObject(obj), obj)).To(Succeed())
 }
 
-// holder returns the holder of the lease, or an empty name.
-func (f *fixture) holder() string {
-	held := &coordinationv1.Lease{}
-	if err := f.Client.Get(f.Context(), client.ObjectKey{Namespace: provider, Name: lease}, held); err != nil {
-		return ""
-	}
-	return ptr.Deref(held.Spec.HolderIdentity, "")
+// lease returns the lease of the managers. It is empty if none has had it.
+func (f *fixture) lease() *coordinationv1.Lease {
+	f.Helper()
+	lease := &coordinationv1.Lease{}
+	err := f.Client.Get(f.Context(), client.ObjectKey{Namespace: provider, Name: "controller-leader-election-capportal"}, lease)
+	f.Expect(client.IgnoreNotFound(err)).To(Succeed())
+	return lease
 }
+
+// holder returns the holder of the lease, or an empty name.
+func (f *fixture) holder() string { return ptr.Deref(f.lease().Spec.HolderIdentity, "") }
 
 // creates are the statuses of the requests to create a cluster, in order.
 func (f *fixture) creates() (statuses []int) {

@@ -32,7 +32,7 @@ func listening(t *testing.T, opts emulator.Options) (*emulator.Portal, *http.Cli
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
-	return p, &http.Client{Transport: transport, Timeout: 10 * time.Second}
+	return p, &http.Client{Transport: transport, Timeout: 5 * time.Minute}
 }
 
 func fetch(t *testing.T, client *http.Client, url string) (*http.Response, []byte, error) {

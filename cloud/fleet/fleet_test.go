@@ -273,7 +273,7 @@ func TestFleet(t *testing.T) {
 func skipLongJobs(t *testing.T, takes time.Duration) {
 	t.Helper()
 	if testing.Short() && takes > 2*time.Minute {
-		t.Skip("make test-all also measures jobs of 8 minutes")
+		t.Skip("make test-race RACED=all, and so make nightly, also measures jobs of 8 minutes")
 	}
 }
 

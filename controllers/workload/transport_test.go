@@ -204,7 +204,7 @@ func TestUnfinishedAnswersOfANamespace(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if n, stop := ask("a", "/"); n == len(most) && stop() == nil {
 			return
 		}
@@ -224,7 +224,7 @@ func TestClockBehind(t *testing.T) {
 		if _, err := f.list("a"); err != nil {
 			t.Fatal(err)
 		}
-		if got := f.connect("a").ClockBehind() - behind; got < -time.Second || got > 10*time.Second {
+		if got := f.connect("a").ClockBehind() - behind; got < -time.Second || got > 2*time.Minute {
 			t.Errorf("%s behind: %s off", behind, got)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -164,22 +165,42 @@ func (t *tenant) identity(name, baseURL string, ca []byte) *infrav1.PortalCluste
 	return c
 }
 
-// tarPits points identities to servers that accept connections and never answer. At the same time another tenant creates a cluster.
+// tarPits points identities to servers that accept connections and never answer. While workers of the manager wait for some of them, another
+// tenant creates a cluster. In a plain queue, its identity would wait until workers have taken all identities of the attacker.
 func tarPits(t *tenant) string {
+	const pits, workers = 60, 10 // the default of --portalcluster-concurrency
 	pit, err := net.Listen("tcp", loopback+":0")
 	t.must(err)
 	defer pit.Close()
-	for i := range 60 {
+	var held atomic.Int32
+	go func() {
+		for {
+			connection, err := pit.Accept()
+			if err != nil {
+				return
+			}
+			defer connection.Close()
+			held.Add(1)
+		}
+	}()
+	for i := range pits {
 		t.identity(fmt.Sprintf("pit-%d", i), "https://"+pit.Addr().String(), box.Portal.CAPEM())
 	}
-	time.Sleep(2 * time.Second) // the workers hang by now
+	t.await("half of the workers wait", func() bool { return held.Load() >= workers/2 })
 	theirs := t.newcomer()
-	for end := time.Now().Add(window); time.Now().Before(end); time.Sleep(poll) {
-		if t.accepts(theirs) {
-			return ""
+	for ; !t.accepts(theirs); time.Sleep(5 * poll) {
+		all, tried := &infrav1.PortalClusterList{}, 0
+		t.must(box.Client.List(t.Context(), all, client.InNamespace(t.namespace)))
+		for i := range all.Items {
+			if conditions.Has(&all.Items[i], infrav1.IdentityReadyCondition) {
+				tried++
+			}
+		}
+		if tried > pits-workers {
+			return fmt.Sprintf("the manager gave up on %d of %d identities before it looked at that of another tenant", tried, pits)
 		}
 	}
-	return fmt.Sprintf("the identity of another tenant was not looked at within %s", window)
+	return ""
 }
 
 const (
@@ -205,6 +226,7 @@ func namesLoopback(t *tenant) string {
 		"[64:ff9b::7f00:1]": loopback, "127.0.0.1.": loopback,
 	}
 	spies := map[string]*spy{}
+	var all []*infrav1.PortalCluster
 	for spelling, address := range spellings {
 		listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
 		if err != nil {
@@ -214,21 +236,29 @@ func namesLoopback(t *tenant) string {
 		_ = listener.Close()
 		s := newSpy(t.T, address, nil)
 		spies[spelling] = s
-		t.identity(fmt.Sprintf("host-%d", len(spies)), fmt.Sprintf("https://%s:%d", spelling, s.port()), s.ca)
+		all = append(all, t.identity(fmt.Sprintf("host-%d", len(spies)), fmt.Sprintf("https://%s:%d", spelling, s.port()), s.ca))
 	}
-	time.Sleep(window / 2)
-	return t.seen(func() string {
-		var reached []string
-		for spelling, s := range spies {
-			if s.connected() {
-				reached = append(reached, spelling)
-			}
+	t.reported(all...)
+	var reached []string
+	for spelling, s := range spies {
+		if s.connected() {
+			reached = append(reached, spelling)
 		}
-		slices.Sort(reached)
-		if len(reached) > 0 {
-			return "the manager connected to " + strings.Join(reached, ", ")
-		}
-		return ""
+	}
+	slices.Sort(reached)
+	if len(reached) > 0 {
+		return "the manager connected to " + strings.Join(reached, ", ")
+	}
+	return ""
+}
+
+// reported waits until the manager has reported on each of the identities, which it does when it has tried them.
+func (t *tenant) reported(all ...*infrav1.PortalCluster) {
+	t.Helper()
+	t.await("the manager has tried all identities", func() bool {
+		return !slices.ContainsFunc(all, func(c *infrav1.PortalCluster) bool {
+			return !conditions.Has(fetched(t, c), infrav1.IdentityReadyCondition)
+		})
 	})
 }
 
@@ -282,13 +312,11 @@ func portalRedirects(t *tenant) string {
 	portal := newSpy(t.T, loopback, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, target.URL+"/login", http.StatusFound)
 	})
-	t.identity("redirects", portal.URL, portal.ca)
-	return t.seen(func() string {
-		if target.connected() {
-			return "the manager asked a host that the portal named"
-		}
-		return ""
-	})
+	t.reported(t.identity("redirects", portal.URL, portal.ca))
+	if target.connected() {
+		return "the manager asked a host that the portal named"
+	}
+	return ""
 }
 
 // portalRepeats checks whether users who may not read the Secret can read its content elsewhere.
@@ -301,12 +329,11 @@ func portalRepeats(t *tenant) string {
 		_, _ = fmt.Fprintf(w, `{"error":{"code":"INVALID_PARAMETER","message":%s,"field":%s}}`, text, text)
 	})
 	c := t.identity("repeats", portal.URL, portal.ca)
-	return t.seen(func() string {
-		text, err := json.Marshal(fetched(t, c).Status)
-		t.must(err)
-		if strings.Contains(string(text), user(attacker, t.number).Password) {
-			return "the password is in a condition"
-		}
-		return ""
-	})
+	t.reported(c)
+	text, err := json.Marshal(fetched(t, c).Status)
+	t.must(err)
+	if strings.Contains(string(text), user(attacker, t.number).Password) {
+		return "the password is in a condition"
+	}
+	return ""
 }

@@ -7,9 +7,9 @@
 // token of the manager could do is in test/rights.
 //
 // The API server authorizes with RBAC. The manager and Cluster API's core manager act as their ServiceAccounts, with the roles that their
-// releases grant them. The policies are those of config/default. A row passes if the attack does no harm within a time in which it succeeds
-// without the control. Memory and time under hostile API servers are measured in test/hostile, and test/secrets searches the logs at high
-// verbosity.
+// releases grant them. The policies are those of config/default. A row passes if the attack has done no harm when the manager reports on what
+// the tenant wrote, or, if the manager reports nothing, within a time in which the attack succeeds without the control. Memory and time under
+// hostile API servers are measured in test/hostile, and test/secrets searches the logs at high verbosity.
 //
 //	go test ./test/attacks                        # all rows
 //	go test ./test/attacks -run '//clusterID'     # some of them

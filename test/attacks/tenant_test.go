@@ -27,7 +27,7 @@ const (
 	identity = "portal-identity"
 	name     = "prod"
 
-	// window is how long an attack has to do its harm. Without the controls, attacks need less than half of it.
+	// window is how long an attack has to do its harm, if no event follows it. Without the controls, attacks need less than half of it.
 	window = 16 * time.Second
 	poll   = 100 * time.Millisecond
 )

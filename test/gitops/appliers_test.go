@@ -17,6 +17,7 @@ import (
 
 // applier applies the manifests of objects as a GitOps tool does.
 type applier struct {
+	title string
 	name  string                           // its field manager
 	track func(*unstructured.Unstructured) // adds the tool's own labels or annotations
 	apply func(context.Context, *unstructured.Unstructured) error
@@ -25,7 +26,7 @@ type applier struct {
 // flux uses server-side apply with force. Before that, it applies as a dry run without force: a conflict would mean that another client has
 // set a field of the manifest.
 var flux = applier{
-	name: "kustomize-controller",
+	title: "Flux", name: "kustomize-controller",
 	track: func(o *unstructured.Unstructured) {
 		labels := map[string]string{"kustomize.toolkit.fluxcd.io/name": "clusters", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}
 		for key, value := range o.GetLabels() {
@@ -46,7 +47,7 @@ var flux = applier{
 
 // argoCD applies as kubectl does, with a three-way merge patch of the last applied manifest, the new manifest and the object.
 var argoCD = applier{
-	name: "argocd-controller",
+	title: "Argo CD", name: "argocd-controller",
 	track: func(o *unstructured.Unstructured) {
 		annotations := map[string]string{"argocd.argoproj.io/tracking-id": fmt.Sprintf("clusters:%s/%s:%s/%s",
 			o.GroupVersionKind().Group, o.GetKind(), o.GetNamespace(), o.GetName())}

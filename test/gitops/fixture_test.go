@@ -35,6 +35,22 @@ type fixture struct {
 	reasons   []string // for which a person has to act
 }
 
+// eachTool runs the test as one tool, and at night as the other one too. The tools differ only in how they apply manifests, and each of them
+// always applies those of some test.
+func eachTool(t *testing.T, always, atNight applier, test func(*testing.T, applier)) {
+	t.Helper()
+	t.Parallel()
+	t.Run(always.title, func(t *testing.T) {
+		t.Parallel()
+		test(t, always)
+	})
+	t.Run(atNight.title, func(t *testing.T) {
+		suite.Nightly(t)
+		t.Parallel()
+		test(t, atNight)
+	})
+}
+
 // newFixture renders manifests from the templates. It does not apply them.
 func newFixture(t *testing.T, a applier, templates ...string) *fixture {
 	t.Helper()

@@ -20,34 +20,30 @@ import (
 // TestLife applies the flavor as Flux and as Argo CD do, throughout the life of a Cluster. The Cluster uses a PortalClusterIdentity and has a
 // new network.
 func TestLife(t *testing.T) {
-	t.Parallel()
-	for title, a := range map[string]applier{"Flux": flux, "Argo CD": argoCD} {
-		t.Run(title, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, a, "cluster-template.yaml")
-			f.shareAccount()
-			f.commit(func(m *manifests) { m.set("PortalCluster", "10.0.0.0/24", "spec", "network", "cidr") })
-			f.watch()
-			f.sync()
-			f.arrived(older, 1)
-			f.idle()
-			f.commit(func(m *manifests) { m.set("MachineDeployment", int64(3), "spec", "replicas") })
-			f.arrived(older, 3)
-			f.commit(func(m *manifests) { m.set("MachineDeployment", int64(2), "spec", "replicas") })
-			f.arrived(older, 2)
-			f.commit(func(m *manifests) {
-				m.set("PortalControlPlane", newer, "spec", "version")
-				m.set("MachineDeployment", newer, "spec", "template", "spec", "version")
-			})
-			f.arrived(newer, 2)
-			f.rollOut()
-			f.autoscale()
-			f.idle()
-			f.waits()
-			f.fieldsAreOwned("PortalCluster", "PortalControlPlane", "PortalMachineTemplate", "PortalMachine", "PortalClusterIdentity")
-			f.prune()
+	eachTool(t, flux, argoCD, func(t *testing.T, a applier) {
+		f := newFixture(t, a, "cluster-template.yaml")
+		f.shareAccount()
+		f.commit(func(m *manifests) { m.set("PortalCluster", "10.0.0.0/24", "spec", "network", "cidr") })
+		f.watch()
+		f.sync()
+		f.arrived(older, 1)
+		f.idle()
+		f.commit(func(m *manifests) { m.set("MachineDeployment", int64(3), "spec", "replicas") })
+		f.arrived(older, 3)
+		f.commit(func(m *manifests) { m.set("MachineDeployment", int64(2), "spec", "replicas") })
+		f.arrived(older, 2)
+		f.commit(func(m *manifests) {
+			m.set("PortalControlPlane", newer, "spec", "version")
+			m.set("MachineDeployment", newer, "spec", "template", "spec", "version")
 		})
-	}
+		f.arrived(newer, 2)
+		f.rollOut()
+		f.autoscale()
+		f.idle()
+		f.waits()
+		f.fieldsAreOwned("PortalCluster", "PortalControlPlane", "PortalMachineTemplate", "PortalMachine", "PortalClusterIdentity")
+		f.prune()
+	})
 }
 
 // shareAccount commits a PortalClusterIdentity, and a PortalCluster that uses it.

@@ -30,32 +30,28 @@ var chosen = map[string]any{
 // TestUserFieldsStay commits all fields of chosen and checks that they stay. The first commit has a version that the portal does not offer, and
 // the job of the first creation fails.
 func TestUserFieldsStay(t *testing.T) {
-	t.Parallel()
-	for title, a := range map[string]applier{"Flux": flux, "Argo CD": argoCD} {
-		t.Run(title, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, a, "cluster-template.yaml")
-			f.Expect(box.Portal.Inject(emulator.Fault{Account: f.User.Account, Method: "POST", Path: "/kubernetes-clusters", Job: emulator.JobFails, Count: 1})).To(Succeed())
-			f.commit(func(m *manifests) {
-				for field, value := range chosen {
-					m.set("PortalControlPlane", value, "spec", field)
-				}
-				m.set("PortalControlPlane", "v1.99.0", "spec", "version")
-			})
-			f.watch()
-			f.sync()
-			f.fails()
-			f.commit(func(m *manifests) { m.set("PortalControlPlane", older, "spec", "version") })
-			f.arrived(older, 1)
-			f.commit(func(m *manifests) { m.set("MachineDeployment", int64(2), "spec", "replicas") })
-			f.arrived(older, 2)
-			f.idle()
-			f.fieldsStayed()
-			f.Expect(f.PortalClusters()).To(HaveLen(1))
-			f.Expect(f.PortalClusters()[0].Name).To(Equal("chosen"))
-			f.hold()
+	eachTool(t, argoCD, flux, func(t *testing.T, a applier) {
+		f := newFixture(t, a, "cluster-template.yaml")
+		f.Expect(box.Portal.Inject(emulator.Fault{Account: f.User.Account, Method: "POST", Path: "/kubernetes-clusters", Job: emulator.JobFails, Count: 1})).To(Succeed())
+		f.commit(func(m *manifests) {
+			for field, value := range chosen {
+				m.set("PortalControlPlane", value, "spec", field)
+			}
+			m.set("PortalControlPlane", "v1.99.0", "spec", "version")
 		})
-	}
+		f.watch()
+		f.sync()
+		f.fails()
+		f.commit(func(m *manifests) { m.set("PortalControlPlane", older, "spec", "version") })
+		f.arrived(older, 1)
+		f.commit(func(m *manifests) { m.set("MachineDeployment", int64(2), "spec", "replicas") })
+		f.arrived(older, 2)
+		f.idle()
+		f.fieldsStayed()
+		f.Expect(f.PortalClusters()).To(HaveLen(1))
+		f.Expect(f.PortalClusters()[0].Name).To(Equal("chosen"))
+		f.hold()
+	})
 }
 
 // controlPlane reads the PortalControlPlane.

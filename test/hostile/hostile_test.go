@@ -34,10 +34,12 @@ import (
 const (
 	tenant, attacker = "tenant", "attacker"
 	hanging          = 30 // API servers
-	bar              = 1.5
-	maxMemory        = 400 << 20
+	// bar is how many times as long a cluster may take beside hostile ones. Waiting for a server that hangs takes no CPU time, so the suite
+	// compares times of the clock. They depend on what else the machine does, so only the night runs the suite.
+	bar       = 1.5
+	maxMemory = 400 << 20
 	// rounds is the number of tries. The load of the machine varies, but an attack that works slows down every round.
-	rounds = 3
+	rounds = 10
 )
 
 // fixture is a management cluster with the real manager and core.

@@ -18,33 +18,39 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
+// Events of rows whose Cluster other rows use first.
+const (
+	lostCluster    = "the Cluster loses its finalizers while it is deleted"
+	changedAccount = "the identity Secret gets a user of another portal account, which the next request about the portal cluster shows"
+)
+
 // changes make changes that users should not make, on purpose or by mistake.
 func changes() []row {
 	return []row{
 		{
-			event: "`kubectl replace` of the PortalControlPlane with its manifest", clusters: 1,
+			event: "`kubectl replace` of the PortalControlPlane with its manifest", before: deletedNamespace, clusters: 1,
 			happens: (*story).replaceControlPlane, sees: []sight{provisioned, available},
 		}, {
 			event: "`kubectl replace` of a PortalCluster that has a network by CIDR", clusters: 1,
 			with:    func(s *story) { s.portalCluster.Spec.Network = &infrav1.PortalNetwork{CIDR: "10.20.0.0/24"} },
 			happens: (*story).replacePortalCluster, sees: []sight{available},
 		}, {
-			event: "wrong UID in the owner reference of the PortalControlPlane", clusters: 1,
+			event: "wrong UID in the owner reference of the PortalControlPlane", before: lostCluster, clusters: 1,
 			happens: func(s *story) { misown(s, s.controlPlane) }, sees: []sight{provisioned},
 		}, {
-			event: "wrong UID in the owner reference of the PortalCluster", clusters: 1,
+			event: "wrong UID in the owner reference of the PortalCluster", before: changedAccount, clusters: 1,
 			happens: func(s *story) { misown(s, s.portalCluster) }, sees: []sight{provisioned},
 		}, {
-			event: "wrong UID in the owner reference of the MachineDeployment", clusters: 1,
+			event: "wrong UID in the owner reference of the MachineDeployment", before: deletedPortalMachine, clusters: 1,
 			happens: func(s *story) { misown(s, s.deployment) },
 			sees:    []sight{{kind: "MachineDeployment", condition: clusterv1.DeletingCondition, status: metav1.ConditionFalse}, provisioned},
 		}, {
-			event: "the Cluster loses its finalizers while it is deleted", clusters: 1,
+			event: lostCluster, clusters: 1,
 			happens: (*story).loseCluster,
 			sees:    []sight{{kind: "Cluster"}, {kind: "PortalControlPlane", condition: clusterv1.DeletingCondition, status: either}},
 			after:   func(s *story) { s.Get(s.controlPlane) },
 		}, {
-			event: "the PortalControlPlane loses its finalizer", clusters: 1,
+			event: "the PortalControlPlane loses its finalizer", before: deletedDeployment, clusters: 1,
 			happens: func(s *story) {
 				suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Finalizers = nil })
 				s.Eventually(func() bool {
@@ -54,7 +60,7 @@ func changes() []row {
 			},
 			sees: []sight{provisioned, available},
 		}, {
-			event: "the identity Secret gets a user of another portal account, which the next request about the portal cluster shows", clusters: 1,
+			event: changedAccount, clusters: 1,
 			happens: (*story).changeAccount,
 			sees: []sight{
 				{kind: "PortalCluster", condition: infrav1.IdentityReadyCondition, status: either},

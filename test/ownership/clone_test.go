@@ -26,11 +26,11 @@ func clones() []row {
 	}
 	return []row{
 		{
-			event:    "clone in the same namespace, annotations included",
+			event: "clone in the same namespace, annotations included", before: deletedIdentity,
 			happens:  func(s *story) { s.clone("", clone) },
 			clusters: 1, sees: refused("", clone), after: func(s *story) { s.removeClone("", clone) },
 		}, {
-			event:    "clone into another namespace, annotations included",
+			event: "clone into another namespace, annotations included", before: deletedTemplate,
 			happens:  func(s *story) { s.clone(other, name) },
 			clusters: 1, sees: refused(other, ""), after: func(s *story) { s.removeClone(other, name) },
 		},

@@ -13,47 +13,58 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
+// Events of rows whose Cluster other rows use first.
+const (
+	deletedCluster       = "`kubectl delete cluster`"
+	deletedControlPlane  = "`kubectl delete portalcontrolplane`"
+	deletedPortalCluster = "`kubectl delete portalcluster`"
+	deletedDeployment    = "`kubectl delete machinedeployment` of the only one. The provider removes workers until it is gone"
+	deletedPortalMachine = "`kubectl delete portalmachine`"
+	deletedTemplate      = "`kubectl delete portalmachinetemplate`"
+	deletedIdentity      = "`kubectl delete secret` of the identity"
+	deletedNamespace     = "`kubectl delete namespace`"
+)
+
 // deletions delete one object of a Cluster, and the namespace with all of them.
 func deletions() []row {
 	return []row{
 		{
-			event: "`kubectl delete cluster`", happens: func(s *story) { s.delete(s.cluster) },
+			event: deletedCluster, happens: func(s *story) { s.delete(s.cluster) },
 			asked: []string{deleteRequest}, sees: []sight{{kind: "Cluster"}, {kind: "PortalControlPlane"}},
 		}, {
-			event: "`kubectl delete portalcontrolplane`", happens: func(s *story) { s.delete(s.controlPlane) },
+			event: deletedControlPlane, happens: func(s *story) { s.delete(s.controlPlane) },
 			asked: []string{deleteRequest},
 			sees:  []sight{{kind: "PortalControlPlane"}, {kind: "Cluster", condition: clusterv1.ClusterAvailableCondition, status: metav1.ConditionFalse}},
 		}, {
-			event: "`kubectl delete portalcluster`", happens: func(s *story) { s.delete(s.portalCluster) }, clusters: 1,
+			event: deletedPortalCluster, happens: func(s *story) { s.delete(s.portalCluster) }, clusters: 1,
 			sees: []sight{{kind: "PortalCluster", condition: clusterv1.DeletingCondition, status: metav1.ConditionTrue}, provisioned},
 		}, {
-			event:   "`kubectl delete machinedeployment` of the only one. The provider removes workers until it is gone",
-			happens: func(s *story) { s.delete(s.deployment) }, clusters: 1,
+			event: deletedDeployment, happens: func(s *story) { s.delete(s.deployment) }, clusters: 1,
 			asked: []string{scaleRequest}, sees: []sight{{kind: "MachineDeployment"}, provisioned},
 		}, {
-			event: "`kubectl delete machineset`", happens: func(s *story) { s.deleteOne("MachineSet") }, clusters: 1,
+			event: "`kubectl delete machineset`", before: deletedCluster, happens: func(s *story) { s.deleteOne("MachineSet") }, clusters: 1,
 			sees: []sight{available}, after: func(s *story) { s.settled(box) },
 		}, {
-			event: "`kubectl delete machine`", happens: func(s *story) { s.deleteOne("Machine") }, clusters: 1,
+			event: "`kubectl delete machine`", before: deletedControlPlane, happens: func(s *story) { s.deleteOne("Machine") }, clusters: 1,
 			sees: []sight{available}, after: func(s *story) { s.settled(box) },
 		}, {
-			event: "`kubectl delete portalmachine`", happens: func(s *story) { s.deleteOne("PortalMachine") }, clusters: 1,
+			event: deletedPortalMachine, happens: func(s *story) { s.deleteOne("PortalMachine") }, clusters: 1,
 			sees: []sight{provisioned},
 		}, {
-			event: "`kubectl delete portalmachinetemplate`", happens: func(s *story) { s.delete(s.template) }, clusters: 1,
+			event: deletedTemplate, happens: func(s *story) { s.delete(s.template) }, clusters: 1,
 			sees: []sight{available}, after: func(s *story) { s.settled(box) },
 		}, {
 			event: "`kubectl delete portalbootstrapconfig`", happens: func(s *story) { s.deleteOne("PortalBootstrapConfig") }, clusters: 1,
 			sees: []sight{available},
 		}, {
-			event: "`kubectl delete secret` of the kubeconfig", happens: (*story).deleteKubeconfig, clusters: 1,
+			event: "`kubectl delete secret` of the kubeconfig", before: deletedPortalCluster, happens: (*story).deleteKubeconfig, clusters: 1,
 			sees: []sight{available}, after: (*story).secretsHaveOwners,
 		}, {
-			event: "`kubectl delete secret` of the identity", happens: func(s *story) { s.delete(s.secret) }, clusters: 1,
+			event: deletedIdentity, happens: func(s *story) { s.delete(s.secret) }, clusters: 1,
 			sees:  []sight{available, {kind: "PortalCluster", condition: infrav1.IdentityReadyCondition, status: metav1.ConditionTrue}},
 			after: func(s *story) { s.Get(s.secret) },
 		}, {
-			event: "`kubectl delete namespace`",
+			event: deletedNamespace,
 			happens: func(s *story) {
 				s.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}})
 			},

@@ -32,7 +32,7 @@ var (
 
 	// away is a second management cluster. It starts when the first row needs it.
 	away = sync.OnceValues(func() (*sandbox.Sandbox, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), suite.Patience)
 		defer cancel()
 		return suite.Start(ctx, sandbox.Options{WithoutPortal: true})
 	})
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	options.Portal.Durations = emulator.Durations{
 		Pending: 100 * time.Millisecond, Create: time.Second, Scale: time.Second, Upgrade: time.Second, Delete: time.Second, Network: time.Second,
 	}
-	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options, Parallel: suite.PortalClusters, StartTimeout: 5 * time.Minute, Teardown: tearDown}))
+	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options, Parallel: suite.PortalClusters, Teardown: tearDown}))
 }
 
 func tearDown(passed bool) error {

@@ -19,11 +19,13 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
+const twoManagementClusters = "two management clusters with the same objects"
+
 // moves involve a second management cluster.
 func moves() []row {
 	return []row{
 		{
-			event: "`clusterctl move` and back", clusters: 1,
+			event: "`clusterctl move` and back", before: twoManagementClusters, clusters: 1,
 			happens: func(s *story) {
 				there := s.away()
 				s.move(box, there)
@@ -33,7 +35,7 @@ func moves() []row {
 			},
 			sees: []sight{notDeleting, available},
 		}, {
-			event: "two management clusters with the same objects", clusters: 1,
+			event: twoManagementClusters, clusters: 1,
 			happens: func(s *story) {
 				there := s.away()
 				s.restore(there.Client, s.backup().withoutOwners())

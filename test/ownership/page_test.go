@@ -78,6 +78,9 @@ func TestPage(t *testing.T) {
 		t.Errorf("%s has %d rows, and the test has %d: run this package with -write", page, len(lines), len(rows()))
 	}
 	for i, r := range rows() {
+		if r.before != "" && !slices.ContainsFunc(rows(), func(of row) bool { return of.event == r.before && of.before == "" }) {
+			t.Errorf("row %q runs before %q, but no row with a Cluster of its own has this event", r.event, r.before)
+		}
 		if i < len(lines) && reason.ReplaceAllString(strings.TrimSpace(lines[i]), "") != r.line(nil) {
 			t.Errorf("line %d of %s is %s, want %s: run this package with -write", i+1, page, lines[i], r.line(nil))
 		}

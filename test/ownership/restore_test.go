@@ -11,6 +11,12 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
+// Events of rows whose Cluster other rows use first.
+const (
+	olderBackup           = "restore from a backup that is older than the portal cluster"
+	deletionAfterAdoption = "deletion of the Cluster after such a restore, which sets `Retain`"
+)
+
 // restores lose all objects of the namespace and restore them from a backup, while the portal cluster runs.
 func restores() []row {
 	return []row{
@@ -19,7 +25,7 @@ func restores() []row {
 			happens:  func(s *story) { b := s.backup(); s.lose(); s.restore(box.Client, b.backwards()) },
 			clusters: 1, sees: []sight{notDeleting, provisioned},
 		}, {
-			event:    "restore without owner references",
+			event: "restore without owner references", before: olderBackup,
 			happens:  func(s *story) { b := s.backup().withoutOwners(); s.lose(); s.restore(box.Client, b) },
 			clusters: 1, sees: []sight{notDeleting, available},
 			after: (*story).secretsHaveOwners,
@@ -28,12 +34,12 @@ func restores() []row {
 			happens:  func(s *story) { b := s.backup().withoutStatus(); s.lose(); s.restore(box.Client, b) },
 			clusters: 1, sees: []sight{notDeleting, provisioned},
 		}, {
-			event:    "restore by Velero: no owner references, no status, the Cluster last",
+			event: "restore by Velero: no owner references, no status, the Cluster last", before: olderBackup,
 			happens:  func(s *story) { b := s.backup().asVelero(); s.lose(); s.restore(box.Client, b) },
 			clusters: 1, sees: []sight{notDeleting, available},
 			after: (*story).secretsHaveOwners,
 		}, {
-			event:    "restore from a backup that is older than the portal cluster",
+			event:    olderBackup,
 			happens:  func(s *story) { b := s.backup(); s.lose(); s.restore(box.Client, b.withoutOwners().beforeCreation()) },
 			clusters: 1,
 			sees: []sight{
@@ -42,7 +48,7 @@ func restores() []row {
 			},
 			after: (*story).noOtherCluster,
 		}, {
-			event:    "restore from the manifest with `spec.clusterID`",
+			event: "restore from the manifest with `spec.clusterID`", before: deletionAfterAdoption,
 			happens:  (*story).adopt,
 			clusters: 1, sees: []sight{notDeleting, available},
 			after: func(s *story) {
@@ -50,7 +56,7 @@ func restores() []row {
 				s.Expect(s.controlPlane.Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain), "the deletion policy of an adopted cluster")
 			},
 		}, {
-			event: "deletion of the Cluster after such a restore, which sets `Retain`",
+			event: deletionAfterAdoption,
 			happens: func(s *story) {
 				s.adopt()
 				s.Eventually(func() bool { return isTrue(s, s.cluster, clusterv1.ClusterAvailableCondition) }).Should(BeTrue())

@@ -4,7 +4,6 @@ package ownership
 
 import (
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -41,7 +40,7 @@ func (s *story) loseHome() {
 	s.delete(namespace)
 	s.Eventually(func() bool {
 		return apierrors.IsNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(namespace), namespace))
-	}, time.Minute).Should(BeTrue(), "namespace %s is still being deleted", home)
+	}).Should(BeTrue(), "namespace %s is still being deleted", home)
 	s.installProvider()
 	s.Eventually(s.Condition(s.portalCluster, infrav1.IdentityReadyCondition)).Should(HavePrefix("False " + infrav1.IdentityNotReadyReason))
 	again := s.IdentitySecret(s.secret.Name)

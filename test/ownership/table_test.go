@@ -25,6 +25,9 @@ import (
 type row struct {
 	// event describes what happens.
 	event string
+	// before is the event of a row that uses the same Cluster after this row, which leaves the Cluster as it was. If it is empty, the row has a
+	// Cluster of its own.
+	before string
 	// with changes the objects before the story applies them.
 	with func(*story)
 	// happens causes the event. The Cluster is available before.
@@ -73,6 +76,9 @@ func TestOwnership(t *testing.T) {
 	together := func(rows []row) func(*testing.T) {
 		return func(t *testing.T) {
 			for _, r := range rows {
+				if r.before != "" {
+					continue
+				}
 				t.Run(r.event, func(t *testing.T) {
 					t.Parallel()
 					r.live(t)
@@ -92,13 +98,38 @@ func rows() []row {
 	return slices.Concat(restores(), clones(), moves(), deletions(), restarts(), uninstalls(), changes())
 }
 
-// live runs the row and notes the reasons of the conditions.
+// chain returns the rows that run on the Cluster of this row, in order.
+func (r row) chain() (all []row) {
+	for _, one := range rows() {
+		if one.before == r.event {
+			all = append(all, one)
+		}
+	}
+	return append(all, r)
+}
+
+// live runs the row, after the rows before it.
 func (r row) live(t *testing.T) {
 	s := newStory(t)
-	if r.with != nil {
-		r.with(s)
+	chain := r.chain()
+	for _, one := range chain {
+		if one.with != nil {
+			one.with(s)
+		}
 	}
 	s.settle()
+	for i, one := range chain {
+		if i > 0 {
+			s.settled(box)
+		}
+		t.Log(one.event)
+		one.play(s)
+	}
+}
+
+// play causes the event, checks what follows, and notes the reasons of the conditions.
+func (r row) play(s *story) {
+	s.Helper()
 	s.begin = len(box.Portal.RequestLog())
 	r.happens(s)
 	s.Eventually(func(g Gomega) {
@@ -221,11 +252,10 @@ func isTrue(s *story, o client.Object, condition string) bool {
 
 // demolish removes all objects and portal clusters of the row, so that their API servers do not slow down other rows, and the CRDs can go.
 func (s *story) demolish() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.T.Context()), 3*time.Minute)
-	defer cancel()
+	ctx := context.WithoutCancel(s.T.Context())
 	for _, namespace := range []string{s.Namespace, s.Namespace + other} {
 		left := func() (int, error) { return raze(ctx, box.Client, namespace) }
-		s.Eventually(left).WithTimeout(time.Minute).Should(BeZero(), "objects in namespace %s", namespace)
+		s.Eventually(left).Should(BeZero(), "objects in namespace %s", namespace)
 	}
 	portal := s.person()
 	for _, c := range s.PortalClusters() {

@@ -22,11 +22,13 @@ import (
 // absence is how long a manager or the CRDs are missing.
 const absence = 5 * time.Second
 
+const reinstalledCore = "Cluster API is reinstalled, its CRDs stay"
+
 // restarts remove a manager from the management cluster for a while. They affect all Clusters, so they run after all other rows have ended.
 func restarts() []row {
 	return []row{
 		{
-			event: "the provider is reinstalled, its CRDs stay", clusters: 1,
+			event: "the provider is reinstalled, its CRDs stay", before: reinstalledCore, clusters: 1,
 			happens: func(s *story) {
 				box.StopManager()
 				time.Sleep(absence)
@@ -34,7 +36,7 @@ func restarts() []row {
 			},
 			sees: []sight{notDeleting, available},
 		}, {
-			event: "Cluster API is reinstalled, its CRDs stay", clusters: 1,
+			event: reinstalledCore, clusters: 1,
 			happens: func(s *story) {
 				box.StopCore()
 				time.Sleep(absence)

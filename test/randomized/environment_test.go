@@ -64,7 +64,7 @@ func runIn(t *testing.T, b behavior, p plan) {
 	defer context.AfterFunc(interrupted, cancel)()
 	e := &environment{behavior: b, T: t, plan: p, counts: map[string]int{}}
 	var err error
-	startCtx, started := context.WithTimeout(ctx, 5*time.Minute)
+	startCtx, started := context.WithTimeout(ctx, 10*time.Minute)
 	defer started()
 	if e.box, err = sandbox.Start(startCtx, e.options()); err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func (e *environment) restart(ctx context.Context, end func(), pause time.Durati
 	defer e.restarting.Unlock()
 	end()
 	time.Sleep(pause)
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	e.mu.Lock()
 	e.started = time.Now()

@@ -16,11 +16,14 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // TestBundle unpacks the sandbox's bundle and starts it in another, empty folder, without any other program in the PATH. The page answers, and the
 // licence text of each module of each program is there.
 func TestBundle(t *testing.T) {
+	suite.Nightly(t)
 	g := NewWithT(t)
 	folder := t.TempDir()
 	out, err := makes(t, "", "bundle", "VERSION="+releaseVersion, "RELEASE="+folder)

@@ -12,11 +12,14 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // TestFiles checks that make release has written every kind of file, that the checksums are those of all other files, and that the programs
 // report the version of the release.
 func TestFiles(t *testing.T) {
+	suite.Nightly(t)
 	g := NewWithT(t)
 	platform := "linux-" + runtime.GOARCH
 	entries, err := os.ReadDir(dir)
@@ -45,6 +48,7 @@ func TestFiles(t *testing.T) {
 
 // TestNotes checks that the notes list the changes of what ships by their area, and nothing else.
 func TestNotes(t *testing.T) {
+	suite.Nightly(t)
 	g := NewWithT(t)
 	g.Expect(written(t, "notes.md")).To(MatchRegexp(`^# Changes in %s[^\n]*\n(\n## [a-z0-9-]+\n\n(- .+\n)+)*$`, regexp.QuoteMeta(releaseVersion)))
 	g.Expect(written(t, "notes.md")).NotTo(MatchRegexp(`(?m)^## (docs|test|make|hack|e2e|stories|release)$`))
@@ -52,24 +56,26 @@ func TestNotes(t *testing.T) {
 
 // TestImageArchive checks that the image's archive has the manager, the licence texts and the configuration that the Dockerfile describes.
 func TestImageArchive(t *testing.T) {
+	suite.Nightly(t)
 	g := NewWithT(t)
-	image := load(t, "manager-image-linux-"+runtime.GOARCH+".tar")
-	g.Expect(image.Architecture).To(Equal(runtime.GOARCH))
-	out, err := exec.CommandContext(t.Context(), filepath.Join(image.files, "manager"), "--version").CombinedOutput()
+	archive := load(t, "manager-image-linux-"+runtime.GOARCH+".tar")
+	g.Expect(archive.Name).To(Equal(image))
+	g.Expect(archive.Architecture).To(Equal(runtime.GOARCH))
+	out, err := exec.CommandContext(t.Context(), filepath.Join(archive.files, "manager"), "--version").CombinedOutput()
 	g.Expect(err).NotTo(HaveOccurred(), string(out))
 	g.Expect(string(out)).To(HavePrefix("manager version " + releaseVersion + " (commit "))
-	g.Expect(licenceIn(t, filepath.Join(image.files, "licenses", "go"))).To(BeTrue())
+	g.Expect(licenceIn(t, filepath.Join(archive.files, "licenses", "go"))).To(BeTrue())
 
 	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(string(dockerfile)).To(ContainSubstring("\nUSER " + image.Config.User + "\n"))
-	g.Expect(string(dockerfile)).To(ContainSubstring("\nENTRYPOINT [\"" + image.Config.Entrypoint[0] + "\"]\n"))
+	g.Expect(string(dockerfile)).To(ContainSubstring("\nUSER " + archive.Config.User + "\n"))
+	g.Expect(string(dockerfile)).To(ContainSubstring("\nENTRYPOINT [\"" + archive.Config.Entrypoint[0] + "\"]\n"))
 	labels := label.FindAllString(string(dockerfile), -1)
-	g.Expect(image.Config.Labels).To(HaveLen(len(labels)))
-	g.Expect(image.Config.Labels["org.opencontainers.image.revision"]).To(MatchRegexp(`^[0-9a-f]{40}(-dirty)?$`))
+	g.Expect(archive.Config.Labels).To(HaveLen(len(labels)))
+	g.Expect(archive.Config.Labels["org.opencontainers.image.revision"]).To(MatchRegexp(`^[0-9a-f]{40}(-dirty)?$`))
 	for _, line := range labels {
 		key, value, _ := strings.Cut(line, "=")
-		value = strings.NewReplacer("${VERSION}", releaseVersion, "${REVISION}", image.Config.Labels[key]).Replace(strings.Trim(value, `"`))
-		g.Expect(image.Config.Labels).To(HaveKeyWithValue(key, value))
+		value = strings.NewReplacer("${VERSION}", releaseVersion, "${REVISION}", archive.Config.Labels[key]).Replace(strings.Trim(value, `"`))
+		g.Expect(archive.Config.Labels).To(HaveKeyWithValue(key, value))
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // makes runs make with the arguments, with the folder programs first in the PATH. It returns the output of make.
@@ -68,6 +70,7 @@ func TestPrograms(t *testing.T) {
 
 // TestLicenses checks that the licence text of every module linked into the manager is collected, and that of Go.
 func TestLicenses(t *testing.T) {
+	suite.Nightly(t)
 	g := NewWithT(t)
 	out, err := makes(t, "", "licenses")
 	g.Expect(err).NotTo(HaveOccurred(), out)
@@ -110,6 +113,7 @@ var (
 // TestImage checks that the build arguments carry the version and the commit, and that the files that the image copies exist. The test's
 // docker records its arguments and builds nothing.
 func TestImage(t *testing.T) {
+	suite.Nightly(t)
 	g := NewWithT(t)
 	programs := t.TempDir()
 	log := filepath.Join(programs, "arguments")

@@ -12,7 +12,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -60,7 +59,6 @@ func (y *tenancy) create(c client.Client, o client.Object) {
 // controlPlane returns a PortalControlPlane that does not exist yet.
 func (y *tenancy) controlPlane(name string) *infrav1.PortalControlPlane {
 	return &infrav1.PortalControlPlane{
-		TypeMeta:   metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "PortalControlPlane"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: y.namespace, Name: name},
 		Spec:       infrav1.PortalControlPlaneSpec{Version: "v1.35.6", Replicas: ptr.To[int32](1)},
 	}
@@ -69,69 +67,10 @@ func (y *tenancy) controlPlane(name string) *infrav1.PortalControlPlane {
 // portalCluster returns a PortalCluster that does not exist yet.
 func (y *tenancy) portalCluster(name string) *infrav1.PortalCluster {
 	return &infrav1.PortalCluster{
-		TypeMeta:   metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "PortalCluster"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: y.namespace, Name: name},
 		Spec: infrav1.PortalClusterSpec{
 			IdentityRef: infrav1.PortalIdentityReference{Name: "identity"}, ZoneID: "zone-1", VPC: infrav1.PortalVPC{Name: "default"},
 		},
-	}
-}
-
-// write changes an object in one of the ways that the API server offers.
-type write func(ctx context.Context, c client.Client, o client.Object, change func(client.Object)) error
-
-var writes = map[string]write{
-	"create": func(ctx context.Context, c client.Client, o client.Object, change func(client.Object)) error {
-		change(o)
-		o.SetName(o.GetName() + "-new")
-		return c.Create(ctx, o, client.DryRunAll)
-	},
-	"update": func(ctx context.Context, c client.Client, o client.Object, change func(client.Object)) error {
-		if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
-			return err
-		}
-		change(o)
-		return c.Update(ctx, o, client.DryRunAll)
-	},
-	"merge patch": func(ctx context.Context, c client.Client, o client.Object, change func(client.Object)) error {
-		if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
-			return err
-		}
-		before, _ := o.DeepCopyObject().(client.Object)
-		change(o)
-		return c.Patch(ctx, o, client.MergeFrom(before), client.DryRunAll)
-	},
-	"server-side apply": func(ctx context.Context, c client.Client, o client.Object, change func(client.Object)) error {
-		change(o)
-		applied := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": o.GetObjectKind().GroupVersionKind().GroupVersion().String(), "kind": o.GetObjectKind().GroupVersionKind().Kind,
-		}}
-		applied.SetNamespace(o.GetNamespace())
-		applied.SetName(o.GetName())
-		applied.SetAnnotations(o.GetAnnotations())
-		if cp, ok := o.(*infrav1.PortalControlPlane); ok && cp.Spec.ClusterID != "" {
-			applied.Object["spec"] = map[string]any{"clusterID": cp.Spec.ClusterID}
-		}
-		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("tenant"), client.ForceOwnership, client.DryRunAll)
-	},
-}
-
-func annotate(key, value string) func(client.Object) {
-	return func(o client.Object) {
-		annotations := o.GetAnnotations()
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[key] = value
-		o.SetAnnotations(annotations)
-	}
-}
-
-func setID(id string) func(client.Object) {
-	return func(o client.Object) {
-		if cp, ok := o.(*infrav1.PortalControlPlane); ok {
-			cp.Spec.ClusterID = id
-		}
 	}
 }
 
@@ -142,7 +81,8 @@ func (y *tenancy) refused(err error, what string) {
 	y.Expect(err.Error()).To(And(ContainSubstring(what), ContainSubstring("verb adopt")))
 }
 
-// TestAdoption checks every way to write these fields, for a tenant with every right in the namespace and for a user who may adopt.
+// TestAdoption creates objects with each of these fields, as a tenant with every right in the namespace and as a user who may adopt.
+// TestWhatStaysFree changes existing objects, and package attacks tries what a tenant could gain.
 func TestAdoption(t *testing.T) {
 	y := newTenancy(t)
 	// A tenant can bind the ClusterRole in its own namespace. That grants nothing.
@@ -150,32 +90,30 @@ func TestAdoption(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: y.namespace, Name: "adopter"}, Subjects: subjects("user of " + y.namespace),
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "capportal-adopter"},
 	})
-	y.create(y.tenant, y.controlPlane("prod"))
-	y.create(y.tenant, y.portalCluster("prod"))
 	adopter := y.adopter()
-	objects := map[string]func() client.Object{
-		"PortalControlPlane": func() client.Object { return y.controlPlane("prod") },
-		"PortalCluster":      func() client.Object { return y.portalCluster("prod") },
+	check := func(what string, object func() client.Object) {
+		y.Helper()
+		y.refused(y.tenant.Create(t.Context(), object(), client.DryRunAll), what)
+		y.Expect(adopter.Create(t.Context(), object(), client.DryRunAll)).To(Succeed(), what)
 	}
-	for way, write := range writes {
-		for kind, object := range objects {
-			for _, key := range authority {
-				t.Run(fmt.Sprintf("%s of a %s with %s", way, kind, key), func(t *testing.T) {
-					y := &tenancy{WithT: NewWithT(t), T: t, namespace: y.namespace}
-					y.refused(write(t.Context(), y.clientOf("user of "+y.namespace), object(), annotate(key, "{}")), key)
-					y.Expect(write(t.Context(), adopter, object(), annotate(key, "{}"))).To(Succeed())
-				})
-			}
-		}
-		t.Run(way+" with clusterID", func(t *testing.T) {
-			y := &tenancy{WithT: NewWithT(t), T: t, namespace: y.namespace}
-			y.refused(write(t.Context(), y.clientOf("user of "+y.namespace), y.controlPlane("prod"), setID("cluster-1")), "spec.clusterID")
-			y.Expect(write(t.Context(), adopter, y.controlPlane("prod"), setID("cluster-1"))).To(Succeed())
+	for _, key := range authority {
+		check(key, func() client.Object {
+			o := y.controlPlane("prod")
+			metav1.SetMetaDataAnnotation(&o.ObjectMeta, key, "{}")
+			return o
+		})
+		check(key, func() client.Object {
+			o := y.portalCluster("prod")
+			metav1.SetMetaDataAnnotation(&o.ObjectMeta, key, "{}")
+			return o
 		})
 	}
+	check("spec.clusterID", func() client.Object {
+		o := y.controlPlane("prod")
+		o.Spec.ClusterID = "cluster-1"
+		return o
+	})
 }
-
-func (y *tenancy) clientOf(user string) client.Client { return as(y.T, user) }
 
 // adopter returns a client of a tenant who is bound to the ClusterRole adopter in the whole cluster.
 func (y *tenancy) adopter() client.Client {

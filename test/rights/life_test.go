@@ -3,14 +3,15 @@
 package rights
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -78,22 +79,18 @@ func TestLife(t *testing.T) {
 	backup := filepath.Join(t.TempDir(), "backup")
 	l.Expect(os.Mkdir(backup, 0o700)).To(Succeed())
 	l.label()
-	out, err := l.clusterctl(t.Context(), kubeconfig, "move", "--namespace", watched, "--to-directory", backup)
-	l.Expect(err).NotTo(HaveOccurred(), out)
+	out, err := l.clusterctl(t.Context(), kubeconfig, "move", "--namespace", watched, "--to-directory", backup).CombinedOutput()
+	l.Expect(err).NotTo(HaveOccurred(), string(out))
 	l.lose()
 
-	impatient, cancel := context.WithTimeout(t.Context(), 20*time.Second) // clusterctl retries for minutes
-	defer cancel()
-	out, err = l.clusterctl(impatient, kubeconfig, "move", "--from-directory", backup, "-v", "5")
-	l.Expect(err).To(HaveOccurred(), "a restore must need the right")
-	l.Expect(out).To(ContainSubstring("verb adopt"))
+	l.refused(kubeconfig, "move", "--from-directory", backup, "-v", "5")
 	err = box.Client.Get(t.Context(), client.ObjectKeyFromObject(l.controlPlane), &infrav1.PortalControlPlane{})
 	l.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
 
 	y := &tenancy{WithT: l.WithT, T: t}
 	y.bindAdopter(operator)
 	l.Eventually(func() error {
-		out, err := l.clusterctl(t.Context(), kubeconfig, "move", "--from-directory", backup)
+		out, err := l.clusterctl(t.Context(), kubeconfig, "move", "--from-directory", backup).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
@@ -145,15 +142,38 @@ func (l *life) label() {
 	}
 }
 
-func (l *life) clusterctl(ctx context.Context, kubeconfig string, args ...string) (string, error) {
+// clusterctl returns a command of the real clusterctl.
+func (l *life) clusterctl(ctx context.Context, kubeconfig string, args ...string) *exec.Cmd {
 	flag := "--kubeconfig"
 	if strings.HasPrefix(args[1], "--from") {
 		flag = "--to-kubeconfig"
 	}
 	command := exec.CommandContext(ctx, box.Binary("clusterctl"), append(args, flag, kubeconfig)...)
 	command.Env = append(os.Environ(), box.Environment()...)
-	out, err := command.CombinedOutput()
-	return string(out), err
+	return command
+}
+
+// refused runs a restore until clusterctl logs that the right to adopt is missing. Then it ends clusterctl, which tries again for minutes.
+func (l *life) refused(kubeconfig string, args ...string) {
+	l.Helper()
+	ctx, end := context.WithCancel(l.Context())
+	defer end()
+	printed, to := io.Pipe()
+	defer printed.Close()
+	restore := l.clusterctl(ctx, kubeconfig, args...)
+	restore.Stdout, restore.Stderr = to, to
+	go func() { _ = to.CloseWithError(restore.Run()) }()
+	var out strings.Builder
+	for lines := bufio.NewReader(printed); !strings.Contains(out.String(), "verb adopt"); {
+		line, err := lines.ReadString('\n')
+		out.WriteString(line)
+		if err != nil {
+			break // clusterctl has ended
+		}
+	}
+	l.Expect(out.String()).To(ContainSubstring("verb adopt"), "a restore must need the right")
+	end()
+	_, _ = io.Copy(io.Discard, printed) // until clusterctl has ended
 }
 
 // kinds returns an empty list for each kind of object that belongs to a Cluster.

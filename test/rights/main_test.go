@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	options.Portal.Durations = emulator.Durations{
 		Pending: 100 * time.Millisecond, Create: time.Second, Scale: time.Second, Upgrade: time.Second, Delete: time.Second,
 	}
-	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options, StartTimeout: 5 * time.Minute, Setup: setUp}))
+	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options, Setup: setUp}))
 }
 
 func setUp(ctx context.Context) error {

@@ -27,5 +27,5 @@ func TestMain(m *testing.M) {
 	options := sandbox.Options{Dir: os.Getenv("SAMPLES_DIR"), WithoutManager: true}
 	options.Portal.Users = []emulator.User{user}
 	options.Portal.Durations = emulator.Durations{Pending: 100 * time.Millisecond, Create: time.Second, Scale: time.Second, Upgrade: time.Second, Delete: time.Second}
-	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options, StartTimeout: 5 * time.Minute}))
+	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options}))
 }

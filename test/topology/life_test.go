@@ -17,50 +17,37 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
-// TestLife creates, scales, upgrades and deletes a Cluster with the rollout settings of the flavor. The provider must ask the
-// portal only for the changes that the user makes.
+// TestLife creates, scales, upgrades and deletes a Cluster with three MachineDeployments and the rollout settings of the flavor. The provider
+// must ask the portal only for the changes that the user makes.
 func TestLife(t *testing.T) {
 	t.Parallel()
-	lives := map[string][]int32{
-		"one MachineDeployment":    {2},
-		"three MachineDeployments": {2, 1, 1},
-	}
-	for title, replicas := range lives {
-		t.Run(title, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, replicas...)
-			f.apply()
-			workers := 0
-			for _, n := range replicas {
-				workers += int(n)
-			}
-			f.settled(workers)
-			f.Expect(f.Changes()).To(Equal([]string{createRequest}), "the first size is the sum")
-			f.described()
-			f.setOrder()
-			f.steady()
-			cp := f.controlPlane()
-			f.Get(cp)
-			f.Expect(cp.Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyDelete), "core keeps what a user has set")
+	f := newFixture(t, 2, 1, 1)
+	f.apply()
+	f.settled(4)
+	f.Expect(f.Changes()).To(Equal([]string{createRequest}), "the first size is the sum")
+	f.described()
+	f.setOrder()
+	f.steady()
+	cp := f.controlPlane()
+	f.Get(cp)
+	f.Expect(cp.Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyDelete), "core keeps what a user has set")
 
-			f.scale(0, replicas[0]+1)
-			f.settled(workers + 1)
-			f.scale(0, replicas[0])
-			f.settled(workers)
-			f.Expect(f.Changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
+	f.scale(0, 3)
+	f.settled(5)
+	f.scale(0, 2)
+	f.settled(4)
+	f.Expect(f.Changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
 
-			nodes := f.nodes()
-			f.upgrade(newer)
-			f.settled(workers)
-			f.Expect(f.nodes()).To(Equal(nodes), "all nodes stay: the portal upgrades them in place")
-			f.Expect(f.Changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest, upgradeRequest}))
-			f.steady()
+	nodes := f.nodes()
+	f.upgrade(newer)
+	f.settled(4)
+	f.Expect(f.nodes()).To(Equal(nodes), "all nodes stay: the portal upgrades them in place")
+	f.Expect(f.Changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest, upgradeRequest}))
+	f.steady()
 
-			f.Expect(box.Client.Delete(t.Context(), f.cluster)).To(Succeed())
-			f.gone()
-			f.neverFailed()
-		})
-	}
+	f.Expect(box.Client.Delete(t.Context(), f.cluster)).To(Succeed())
+	f.gone()
+	f.neverFailed()
 }
 
 func (f *fixture) upgrade(version string) {

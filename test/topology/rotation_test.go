@@ -18,7 +18,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
-// TestRotation changes the templates of the ClusterClass in two ways that must not change anything at the portal.
+// TestRotation changes the templates of the ClusterClass in two ways that must not change anything at the portal. Then it asks for other
+// workers than the portal cluster was created with, and for the same as before.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 2)
@@ -50,27 +51,20 @@ func TestRotation(t *testing.T) {
 		f.Expect(claim.Labels).To(HaveKeyWithValue("tier", "gold"))
 	}
 	f.steady()
-	f.Expect(f.Changes()).To(Equal([]string{createRequest}))
-}
 
-// TestVariableThatCannotChange asks for other workers than the portal cluster was created with, and then for the same as before.
-func TestVariableThatCannotChange(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, 1)
-	f.apply()
-	f.settled(1)
-	nodes, template := f.nodes(), f.template().Name
+	t.Log("a variable that cannot change: the topology controller reports it, and nothing changes")
+	template = f.template()
 	before := f.variable("serviceOfferingID", `"offering-8-32"`)
 	f.Eventually(f.Condition(f.cluster, clusterv1.ClusterTopologyReconciledCondition)).Should(And(
 		HavePrefix("False "+clusterv1.ClusterTopologyReconciledFailedReason), ContainSubstring("workers cannot be changed")))
 	f.variable("serviceOfferingID", before)
-	f.settled(1)
-	f.Expect(f.template().Name).To(Equal(template))
+	f.settled(2)
+	f.Expect(f.template().Name).To(Equal(template.Name))
 	f.Expect(f.nodes()).To(Equal(nodes))
 	f.Expect(f.Changes()).To(Equal([]string{createRequest}))
 }
 
-// TestTemplateOfOtherWorkers does the same with a class whose control planes have no spec.workers. The topology controller replaces
+// TestTemplateOfOtherWorkers asks for other workers with a class whose control planes have no spec.workers. The topology controller replaces
 // the template, which needs a dry run that changes the template. Then nothing else changes until the variable has its old
 // value again.
 func TestTemplateOfOtherWorkers(t *testing.T) {

@@ -48,8 +48,8 @@ func TestUpgradeNeedsTheAnnotation(t *testing.T) {
 }
 
 // upgradeSeenByCore upgrades the Cluster. It pauses the control plane until core has seen the new version on the Nodes, so the
-// control plane reports the end of the upgrade only then. Without the pause, core would usually have seen the version in time.
-// If it had not, the topology controller would not count the MachineDeployment as upgrading, and would upgrade it.
+// control plane reports the end of the upgrade only then. The portal begins the upgrade after the pause. Without the pause, core would usually
+// have seen the version in time. If it had not, the topology controller would not count the MachineDeployment as upgrading, and would upgrade it.
 func (f *fixture) upgradeSeenByCore(version string) {
 	f.Helper()
 	pause := func(paused bool) {
@@ -60,9 +60,15 @@ func (f *fixture) upgradeSeenByCore(version string) {
 			}
 		})
 	}
+	held := emulator.Fault{
+		ID: "held for " + f.Namespace, Account: f.User.Account, Method: "POST", Path: "/kubernetes-clusters/*/upgrade", Job: emulator.JobStuck, Count: 1,
+	}
+	f.Expect(box.Portal.Inject(held)).To(Succeed())
 	f.upgrade(version)
 	f.Eventually(f.Changes).Should(ContainElement(upgradeRequest))
 	pause(true)
+	f.Eventually(f.Condition(f.controlPlane(), clusterv1.PausedCondition)).Should(HavePrefix("True"))
+	box.Portal.RemoveFault(held.ID)
 	f.Eventually(func() (versions []string) {
 		for _, m := range f.Machines() {
 			versions = append(versions, m.Status.NodeInfo.KubeletVersion)
