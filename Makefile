@@ -331,9 +331,10 @@ ON_MODEL := GOGC=400 go test ./controllers/claims -run $(HISTORIES) -rapid.check
 # Packages with tests. Those in test/ run first, because the stories take longest and mostly wait. make test-e2e runs the packages that need
 # containers.
 TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /test/e2e | sort -r)
-# The suites that only make test-all runs. They use half of the CPU time, and each checks one promise of the documentation. make test also
-# sets -short: then tests that have a smaller sibling skip themselves.
-SUITES := attacks|autoscaler|capibehavior|gitops|hostile|ownership|randomized|release|rights|samples|secrets|topology
+# The suites that make test leaves out. Each checks one promise of the documentation, and CI runs them after make test.
+SUITES := attacks|capibehavior|gitops|ownership|release|rights|samples|topology
+# The suites that only make nightly runs (CONTRIBUTING.md says which changes need them earlier).
+NIGHTLY := autoscaler|hostile|randomized|secrets
 GOTEST := go test
 # Suites start API servers, so memory limits the number of packages that run at a time (-p) on any number of cores.
 ON_SERVERS = KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} $(GOTEST) -timeout 60m -skip $(HISTORIES)
@@ -355,25 +356,41 @@ check: ## Build, vet and run the unit tests, without API servers (a minute; befo
 	$(CONFORMANCE) test ./...
 
 .PHONY: test
-test: kube build ## Run the packages' tests and the stories (14 minutes on 2 cores; before a pull request)
+test: kube build ## Run the packages' tests and the stories (8 to 15 minutes on 2 cores; before a pull request)
 	@echo "10,000 random histories on a model (controllers/claims), and beside them everything else"
 	@$(ON_MODEL) -rapid.seed=1 & model=$$!; trap 'kill $$model 2>/dev/null || true' EXIT; \
-	$(AT_PORTALS) $(LIVES); $(CONFORMANCE) test ./...; $(ON_SERVERS) -short -p 3 $(WAITING) $$(grep -vE '/test/($(SUITES))$$' <<<"$(TESTED)"); wait $$model
-	@echo 'make test left out $(words $(subst |, ,$(SUITES))) suites and the tests that -short skips: make test-all runs them'
+	$(AT_PORTALS) $(LIVES); $(CONFORMANCE) test ./...; $(ON_SERVERS) -short -p 3 $(WAITING) $$(grep -vE '/test/($(SUITES)|$(NIGHTLY))$$' <<<"$(TESTED)"); wait $$model
+	@echo 'make test left out $(words $(subst |, ,$(SUITES))) suites: make test-suites runs them. make nightly runs $(words $(subst |, ,$(NIGHTLY))) more'
 
-# The tests without servers run with the race detector only.
+# In the folder test/.
+in_test = $(addprefix ./test/,$(subst |, ,$(1)))
+
+.PHONY: test-suites
+test-suites: kube build $(GOTESTSUM) ## Run the suites on real servers that make test leaves out
+	$(ON_SERVERS) -p 2 $(call in_test,$(SUITES))
+test-suites: GOTEST := $(GOTESTSUM) --format pkgname --format-icons text --
+
 .PHONY: test-all
-test-all: GOTEST := $(GOTESTSUM) --format pkgname --format-icons text --
-test-all: kube build $(GOTESTSUM) ## Run all tests that need no containers, those without servers with the race detector, as CI does
-	@$(ON_MODEL) -rapid.seed=1 & model=$$!; trap 'kill $$model 2>/dev/null || true' EXIT; \
-	$(AT_PORTALS) $(LIVES); $(ON_SERVERS) -p 2 . $$(grep -vxFf <(printf '%s\n' $(CHECKED)) <<<"$(TESTED)"); wait $$model
-	@$(MAKE) --no-print-directory test-race
+test-all: test test-suites test-race ## Run all tests that need no containers, as CI does
 
-# The race detector makes Go compile every dependency once more, so it is not part of make test. CI runs both.
+# The packages whose code runs in several goroutines. RACED=all: all tests that need no server.
+RACED := ./cloud ./cloud/emulator ./cloud/ratelimit ./controllers/fair ./controllers/outcome ./controllers/workload ./internal/kubeserver
+
+# The race detector makes Go compile every dependency once more, so it is not part of make test.
 .PHONY: test-race
-test-race: ## Run the unit tests with the race detector
-	CGO_ENABLED=1 PORTAL_TEST_WITHOUT_KUBE=1 go test -race -skip $(HISTORIES) $(CHECKED)
-	CGO_ENABLED=1 $(CONFORMANCE) test -race ./...
+test-race: ## Run unit tests with the race detector: those of concurrent packages, or RACED=all
+	CGO_ENABLED=1 PORTAL_TEST_WITHOUT_KUBE=1 go test -race -skip $(HISTORIES) $(if $(filter all,$(RACED)),$(CHECKED),$(RACED))
+	$(if $(filter all,$(RACED)),CGO_ENABLED=1 $(CONFORMANCE) test -race ./...)
+
+# Tests that call suite.Nightly.
+.PHONY: test-nightly
+test-nightly: kube build ## Run the suites and tests on real servers that only make nightly runs
+	PORTAL_TEST_NIGHTLY=1 $(ON_SERVERS) -count 1 -v -p 1 $(call in_test,$(filter-out autoscaler,$(subst |, ,$(NIGHTLY)))) \
+		$$(grep -rl --include='*_test.go' 'suite\.Nightly(' test | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+
+.PHONY: test-slow
+test-slow: ## Run .ci/run with 65 % of the CPUs, as on a busy machine (needs root)
+	hack/slow.sh 65 bash .ci/run
 
 .PHONY: test-docs
 test-docs: ## Run the tests that read pages (seconds; all that CI runs if only pages changed)

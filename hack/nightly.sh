@@ -9,7 +9,9 @@ make=${MAKE:-make}
 logs=bin/nightly
 mkdir -p "$logs"
 suites=(
-	test-race
+	"test-race RACED=all"
+	test-nightly
+	test-slow
 	test-browser
 	test-dashboards
 	test-upgrade
@@ -35,6 +37,7 @@ for suite in "${suites[@]}"; do
 	awk '
 		/^=== (RUN|CONT|NAME)/ { test = $3 }
 		/^ +[a-z_0-9]+\.go:[0-9]+: / { sub(/^ +[a-z_0-9]+\.go:[0-9]+: /, ""); says[test] = $0 }
+		/^skipped: / { print "    " $0 }
 		/--- SKIP: / { print "    skipped: " $3 ": " says[$3] }
 		/\[SKIPPED\] \[/ { getline reason; sub(/^ */, "", reason); print "    skipped: " reason }' "$log" | sort -u
 done
