@@ -331,8 +331,8 @@ ON_MODEL := GOGC=400 go test ./controllers/claims -run $(HISTORIES) -rapid.check
 # Packages with tests. Those in test/ run first, because the stories take longest and mostly wait. make test-e2e runs the packages that need
 # containers.
 TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /test/e2e | sort -r)
-# The suites that make test leaves out. Each checks one promise of the documentation, and CI runs them after make test.
-SUITES := attacks|capibehavior|gitops|ownership|release|rights|samples|topology
+# The suites that make test leaves out, the longest ones first. Each checks one promise of the documentation, and CI runs them after make test.
+SUITES := ownership|topology|gitops|attacks|capibehavior|rights|release|samples
 # The suites that only make nightly runs (CONTRIBUTING.md says which changes need them earlier).
 NIGHTLY := autoscaler|hostile|randomized|secrets
 GOTEST := go test
@@ -367,7 +367,7 @@ in_test = $(addprefix ./test/,$(subst |, ,$(1)))
 
 .PHONY: test-suites
 test-suites: kube build $(GOTESTSUM) ## Run the suites on real servers that make test leaves out
-	$(ON_SERVERS) -p 2 $(call in_test,$(SUITES))
+	@$(ON_SERVERS) -p 2 $(call in_test,$(SUITES))
 test-suites: GOTEST := $(GOTESTSUM) --format pkgname --format-icons text --
 
 .PHONY: test-all
