@@ -106,9 +106,9 @@ func TestLastDeploymentGoes(t *testing.T) {
 				if err := f.store.Create(t.Context(), next); err != nil {
 					t.Fatal(err)
 				}
-				f.passes(time.Hour, 5*time.Second)
+				f.passes(10*time.Minute, 5*time.Second)
 				if names, workers := f.cordoned(); len(names) > 0 || workers != 3 {
-					t.Errorf("an hour after a new MachineDeployment %d workers exist, want 3; cordoned: %v", workers, names)
+					t.Errorf("ten minutes after a new MachineDeployment %d workers exist, want 3; cordoned: %v", workers, names)
 				}
 			})
 		})

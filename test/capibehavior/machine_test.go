@@ -126,11 +126,20 @@ func (f *fixture) setProviderID(m *clusterv1.Machine, providerID string) {
 	changeStatus(f, management, claim, func(c *infrav1.PortalMachine) { c.Status.Initialization.Provisioned = ptr.To(true) })
 }
 
-// bind binds a Machine to a Node and waits until core has seen it.
+// bind binds a Machine to a Node, and waits until core has stored the nodeRef and has read it again. A pass that begins with an older copy of
+// the Machine would set the nodeRef once more, to the Node that the claim has by then.
 func (f *fixture) bind(m *clusterv1.Machine, node *corev1.Node) {
 	f.Helper()
 	f.claimNode(m, node)
 	f.Eventually(f.nodeOf(m)).Should(Equal(node.Name))
+	change(f, management, m, func(m *clusterv1.Machine) {
+		m.Spec.Deletion.NodeDeletionTimeoutSeconds = ptr.To(ptr.Deref(m.Spec.Deletion.NodeDeletionTimeoutSeconds, 0) + 1)
+	})
+	changed := m.Generation
+	f.Eventually(func() int64 {
+		f.read(management, m)
+		return m.Status.ObservedGeneration
+	}).Should(BeNumerically(">=", changed), "generation of the Machine that core has read")
 }
 
 // claimNode binds a Machine to a Node as our controllers do: hooks first, then the providerID.

@@ -69,6 +69,8 @@ func deletions() []row {
 				s.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}})
 			},
 			asked: []string{deleteRequest}, sees: []sight{{kind: "Cluster"}, {kind: "PortalControlPlane"}, {kind: "PortalCluster"}},
+			// Kubernetes deletes one kind after the other. On a busy machine, the MachineDeployment goes seconds before the Cluster.
+			early: []string{scaleRequest},
 		}, {
 			event: "`kubectl delete namespace` of a protected Cluster",
 			with: func(s *story) {
