@@ -356,7 +356,7 @@ check: ## Build, vet and run the unit tests, without API servers (a minute; befo
 	$(CONFORMANCE) test ./...
 
 .PHONY: test
-test: kube build ## Run the packages' tests and the stories (8 to 15 minutes on 2 cores; before a pull request)
+test: kube build ## Run the packages' tests and the stories (8 to 20 minutes on 2 cores; before a pull request)
 	@echo "10,000 random histories on a model (controllers/claims), and beside them everything else"
 	@$(ON_MODEL) -rapid.seed=1 & model=$$!; trap 'kill $$model 2>/dev/null || true' EXIT; \
 	$(AT_PORTALS) $(LIVES); $(CONFORMANCE) test ./...; $(ON_SERVERS) -short -p 3 $(WAITING) $$(grep -vE '/test/($(SUITES)|$(NIGHTLY))$$' <<<"$(TESTED)"); wait $$model

@@ -76,7 +76,7 @@ func TestInstall(t *testing.T) {
 // managerProgram returns the manager that make build has built, or at night the one in the released image.
 func managerProgram(t *testing.T) string {
 	t.Helper()
-	if !atNight() {
+	if !suite.AtNight() {
 		return box.Binary("manager")
 	}
 	inImage := load(t, "manager-image-linux-"+runtime.GOARCH+".tar")

@@ -48,9 +48,6 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// atNight reports whether the tests that call suite.Nightly run.
-func atNight() bool { return os.Getenv("PORTAL_TEST_NIGHTLY") != "" }
-
 // write writes a release for this platform, and a configuration of clusterctl that names it.
 func write(ctx context.Context, scratch string) error {
 	if err := touch(); err != nil {
@@ -58,7 +55,7 @@ func write(ctx context.Context, scratch string) error {
 	}
 	dir = filepath.Join(scratch, "infrastructure-portal", releaseVersion)
 	target, platform := "release-manifests", "linux/"+runtime.GOARCH
-	if atNight() {
+	if suite.AtNight() {
 		target = "release"
 	}
 	command := exec.CommandContext(ctx, "make", "-C", root, "-s", target, "RELEASE="+dir, "VERSION="+releaseVersion, "IMG="+image,

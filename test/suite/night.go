@@ -11,7 +11,10 @@ import (
 // checks too. The comment of such a test names the faster one, and says what the real servers add.
 func Nightly(t *testing.T) {
 	t.Helper()
-	if os.Getenv("PORTAL_TEST_NIGHTLY") == "" {
+	if !AtNight() {
 		t.Skip("only the night runs this test, or PORTAL_TEST_NIGHTLY=1")
 	}
 }
+
+// AtNight reports whether the tests that call Nightly run.
+func AtNight() bool { return os.Getenv("PORTAL_TEST_NIGHTLY") != "" }
