@@ -106,6 +106,10 @@ const (
 	// gave the Node back (RFC 3339). The next Machine on the Node is not remediated until the Node is healthy again.
 	RemediatedAnnotation = "infrastructure.cluster.x-k8s.io/remediated"
 
+	// BatchAnnotation is on a Node that a scale or an upgrade of the portal made. Its value is the id of that operation. Nodes of one
+	// operation join in any order, so their ages do not tell which of them the portal removes first.
+	BatchAnnotation = "infrastructure.cluster.x-k8s.io/batch"
+
 	// ScaleDownDisabledAnnotation marks a Node whose annotation cluster-autoscaler.kubernetes.io/scale-down-disabled was set by
 	// the provider, which removes both again. An annotation that the user set is left alone.
 	ScaleDownDisabledAnnotation = "infrastructure.cluster.x-k8s.io/scale-down-disabled"

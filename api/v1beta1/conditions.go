@@ -168,6 +168,8 @@ const (
 	NodesDifferReason = "NodesDiffer"
 	// NodesNotReadyReason: worker nodes that hold a Machine are not Ready. The portal does not repair nodes.
 	NodesNotReadyReason = "NodesNotReady"
+	// OrderUnknownReason: the portal is not asked for fewer workers, because spec.drainBeforeScaleDown is Possible and it may remove any of them.
+	OrderUnknownReason = "OrderUnknown"
 	// ScaleDownDisabledReason: the workers are ready, but the cluster autoscaler is kept from removing nodes, because the portal removes them in
 	// no known order.
 	ScaleDownDisabledReason = "ScaleDownDisabled"
@@ -218,6 +220,8 @@ const (
 	EventMachineMoved = "MachineMoved"
 	// EventUnexpectedWorkersRemoved: the portal removed other workers than expected.
 	EventUnexpectedWorkersRemoved = "UnexpectedWorkersRemoved"
+	// EventUndrainedWorkersRemoved: the portal removed worker nodes that took Pods.
+	EventUndrainedWorkersRemoved = "UndrainedWorkersRemoved"
 	// EventNetworkRemains: the network created from a CIDR, or the VPC that was to be created, cannot be deleted by the portal's API.
 	EventNetworkRemains = "NetworkRemains"
 	// EventNetworkMayRemain: the PortalCluster is deleted, and the provider cannot know whether the portal created its network.

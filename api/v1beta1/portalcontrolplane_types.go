@@ -31,6 +31,17 @@ const (
 	RemovalOrderRandom RemovalOrder = "Random"
 )
 
+// DrainScope says which nodes are drained before a scale-down.
+// +kubebuilder:validation:Enum=Expected;Possible
+type DrainScope string
+
+const (
+	// DrainExpected drains the nodes that the portal is expected to remove, and a few that it may remove in their place.
+	DrainExpected DrainScope = "Expected"
+	// DrainPossible drains every node that the portal may remove.
+	DrainPossible DrainScope = "Possible"
+)
+
 // PortalControlPlaneSpec describes the portal cluster.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || has(self.clusterID)",message="clusterID cannot be removed: it says which portal cluster this object owns"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || !has(oldSelf.clusterName) || (has(self.clusterID) && self.clusterID != oldSelf.clusterID) || (has(self.clusterName) && self.clusterName == oldSelf.clusterName)",message="clusterName cannot be changed: the portal cluster exists, and the portal does not rename clusters"
@@ -86,6 +97,13 @@ type PortalControlPlaneSpec struct {
 	// is kept from removing nodes.
 	// +optional
 	RemovalOrder RemovalOrder `json:"removalOrder,omitempty"`
+
+	// drainBeforeScaleDown says which nodes are drained before the portal is asked for fewer workers. Expected, the default, are those
+	// that the portal is expected to remove, and up to a tenth more that it may remove in their place. With Possible, the portal is asked
+	// only when every node that it may remove is drained. If that is any of the workers, it is not asked at all, and the condition
+	// WorkersReady says so.
+	// +optional
+	DrainBeforeScaleDown DrainScope `json:"drainBeforeScaleDown,omitempty"`
 
 	// workerNodeSelector selects the Nodes that are workers. It is only needed if the portal marks its control nodes neither with
 	// the label nor with the taint node-role.kubernetes.io/control-plane (or /master). A Node with such a mark is never a worker,

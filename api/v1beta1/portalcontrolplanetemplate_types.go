@@ -45,6 +45,11 @@ type PortalControlPlaneTemplateResourceSpec struct {
 	// +optional
 	RemovalOrder RemovalOrder `json:"removalOrder,omitempty"`
 
+	// drainBeforeScaleDown says which nodes are drained before the portal is asked for fewer workers: those that it is expected to remove
+	// (Expected, the default), or every node that it may remove (Possible).
+	// +optional
+	DrainBeforeScaleDown DrainScope `json:"drainBeforeScaleDown,omitempty"`
+
 	// workerNodeSelector selects the Nodes that are workers. It is only needed if the portal marks its control nodes neither with
 	// the label nor with the taint node-role.kubernetes.io/control-plane (or /master).
 	// +optional

@@ -50,9 +50,10 @@ func oneIf(yes bool) int {
 	return 0
 }
 
-// available reports whether the node stays and is neither claimed nor needed otherwise.
+// available reports whether the node stays, as far as is known, and is neither claimed nor needed otherwise. A node that the portal may remove
+// instead of another one is: a portal that keeps refusing would otherwise leave a Machine without a node.
 func (p *planner) available(n *worker) bool {
-	return n.free() && !n.leaving && !n.drainingOrDrained() && !n.awaited && !n.withheld && !p.reserved(n)
+	return n.free() && !n.leaving && (!n.drainingOrDrained() || n.instead) && !n.awaited && !n.withheld && !p.reserved(n)
 }
 
 // choose returns a free node that stays, or nil. It prefers Ready nodes, then nodes that the Machine's own MachineDeployment held
@@ -72,7 +73,7 @@ func (p *planner) chooseOf(nodes []*worker, c *claim) (best *worker) {
 		if !n.Ready && (p.Activity != Idle || p.SizeUncertain || p.Now.Sub(n.Created) < readyTime) {
 			continue // still joining, or the Node object of a machine that is gone
 		}
-		score := 1 + 4*oneIf(n.Ready)
+		score := 1 + 4*oneIf(n.Ready) + 8*oneIf(!n.instead)
 		switch {
 		case n.LastMachineSet == "":
 			score++

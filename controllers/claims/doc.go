@@ -27,6 +27,9 @@
 //
 //   - Leaving (leaving.go): the nodes to remove next are the first ones in the order in which the portal is expected to remove them
 //     (order.go), as many as are surplus and as no live Machine needs. While that order is a guess, a request removes one node (size.go).
+//   - Instead (instead.go): the nodes that one operation of the portal made are a batch. If only a part of a batch goes, and nothing has shown
+//     which, the other nodes of the batch may go instead. If they are few, they are drained too, although Machines hold them, and the portal is
+//     asked afterwards. Those that stay are made schedulable again. A Machine whose node went instead is Lost, and is bound to one of these.
 //   - Bound: the Machine gets both deletion hooks first, then its PortalMachine gets the Node's identity. The hooks keep core from
 //     draining or deleting the Node on its own.
 //   - Takeover: a new Machine beyond the number of workers is bound to the node of an outdated one of its own MachineDeployment, which

@@ -3,6 +3,7 @@
 package claims
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -34,22 +35,29 @@ func undrained(t *rapid.T, order Order) (lost int) {
 	d := &deployment{name: "a", replicas: rapid.IntRange(5, 10).Draw(t, "nodes"), revision: 1, surge: 1, sets: map[int]int{1: 0}, foreign: map[int]bool{}, good: 1}
 	w := &world{t: t, clock: time.Unix(0, 0), order: order, size: d.replicas, recorded: d.replicas, groups: []*deployment{d}}
 	for len(w.nodes) < w.size {
-		w.addNode(w.clock)
+		w.addNodes(len(w.nodes) + 1)
+		w.nodes[len(w.nodes)-1].Batch = fmt.Sprintf("op%d", w.jobs)
 	}
 	w.settle()
 	for range 2 {
 		d.replicas = max(0, d.replicas-rapid.IntRange(2, 4).Draw(t, "fewer"))
-		for rounds := 0; !w.quiet(); rounds++ {
-			if rounds == 200 {
-				w.fail("does not settle at %d workers", d.replicas)
-			}
-			w.lap()
-			w.schedule()
-			busy := slices.DeleteFunc(w.running(), func(n *kubeNode) bool { return !n.busy })
-			w.finish()
-			for _, n := range busy {
-				lost += oneIf(!slices.Contains(w.running(), n))
-			}
+		lost += w.settleCounting()
+	}
+	return lost
+}
+
+// settleCounting waits until everything has settled, and counts the nodes that the portal removes with running Pods.
+func (w *world) settleCounting() (lost int) {
+	for rounds := 0; !w.quiet(); rounds++ {
+		if rounds == 200 {
+			w.fail("does not settle at %d workers", w.desired())
+		}
+		w.lap()
+		w.schedule()
+		busy := slices.DeleteFunc(w.running(), func(n *kubeNode) bool { return !n.busy })
+		w.finish()
+		for _, n := range busy {
+			lost += oneIf(!slices.Contains(w.running(), n))
 		}
 	}
 	return lost

@@ -25,7 +25,9 @@ func (p *planner) chooseLeaving() {
 	if p.Activity == ReplacingNodes {
 		return
 	}
-	p.chooseFrom(p.removalOrder())
+	line := p.removalOrder()
+	p.chooseFrom(line)
+	p.chooseInstead(line)
 }
 
 // chooseFrom chooses the nodes to remove next from the front of the line. A node is chosen if fewer than surplus nodes come
@@ -117,7 +119,7 @@ func (p *planner) moveHeld() {
 		return
 	}
 	for _, n := range p.leaving {
-		if n.drainingOrDrained() || len(n.departing) > 0 {
+		if n.drainingOrDrained() && !n.inUse() || len(n.departing) > 0 {
 			p.drainHeld(n)
 			continue
 		}
@@ -183,7 +185,7 @@ func (p *planner) vacate(n *worker, holder *claim) {
 			if other.leaving || other.withheld || !other.free() || other.drainingOrDrained() != drained || !p.usable(other) {
 				continue
 			}
-			if drained {
+			if drained && !other.instead {
 				other.want.DrainState = DrainState{}
 				other.why.add("it stays, and Machine %s takes it", holder.Name)
 			}
@@ -201,7 +203,7 @@ func (p *planner) uncordonStaying() {
 		return
 	}
 	for _, n := range p.workers {
-		if n.drainingOrDrained() && n.Ready && !n.leaving && len(n.departing) == 0 && !n.taken && !p.namedByDeleting(n) {
+		if n.drainingOrDrained() && n.Ready && !n.leaving && !n.instead && len(n.departing) == 0 && !n.taken && !p.namedByDeleting(n) {
 			n.want.DrainState = DrainState{}
 			n.why.add("it stays: %s", p.wanted())
 			n.taken = true // in this pass. The next one may bind a Machine to it
@@ -220,6 +222,7 @@ func (p *planner) drainFree() {
 		p.write(Write{Step: DrainNode, Node: Change[Node]{n.Node, n.Node}, Why: "no Machine has it, and " + p.goes(n)})
 		p.requeueAfter(evictInterval)
 	}
+	p.drainInstead()
 }
 
 // removable reports whether the portal may remove the node without harm. It is drained, or it has no Machine, is cordoned, and

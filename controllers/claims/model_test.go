@@ -20,6 +20,7 @@ type world struct {
 	names int
 
 	order    Order // in which the portal removes workers
+	listed   bool  // within a batch it goes by its list of instances, which shows their names
 	ids      bool  // the portal sets the providerIDs of nodes
 	late     bool  // its cloud controller sets some of them after the nodes have joined
 	leftover bool  // Node objects of removed machines stay
@@ -37,14 +38,16 @@ type world struct {
 	// What the provider has recorded.
 	recorded  int
 	uncertain bool
-	learned   Order
+	learned   Evidence
 	before    []NodeSnapshot
-	compare   bool      // the nodes before a scale-down that succeeded with those that it left
-	stated    bool      // the user has set spec.removalOrder
-	lost      bool      // the answer to the request that started the operation
-	unheard   bool      // the portal never got the request
-	asked     time.Time // when the portal was asked last
-	retry     time.Time // not before this time, after a refusal or a failure
+	batch     string         // the last scale or upgrade
+	older     []NodeSnapshot // than that
+	compare   bool           // the nodes before a scale-down that succeeded with those that it left
+	stated    bool           // the user has set spec.removalOrder
+	lost      bool           // the answer to the request that started the operation
+	unheard   bool           // the portal never got the request
+	asked     time.Time      // when the portal was asked last
+	retry     time.Time      // not before this time, after a refusal or a failure
 	pause     time.Duration
 
 	differs    time.Time // since when the nodes differ from the size
@@ -60,6 +63,7 @@ type world struct {
 	pool     *poolModel // nil without a pool
 
 	scales  int // accepted by the portal
+	jobs    int // of the portal, that make nodes
 	history []string
 }
 
@@ -73,6 +77,7 @@ type kubeNode struct {
 	Node
 	running  bool // the portal runs its machine
 	busy     bool // Pods run on it, other than those of DaemonSets
+	job      int  // of the portal, that made it
 	blocked  bool // its Pods must not be evicted
 	sick     bool // it has a fault of its own: it is not Ready, or shows another condition
 	replaced int  // Machines that were replaced for that
@@ -144,7 +149,7 @@ func (w *world) unasked() bool { return w.gone && len(w.machines) == 0 && w.pool
 // look starts a view. Machines and the record are read before the Nodes.
 func (w *world) look() {
 	v := View{ClusterID: "c1", Desired: w.desired(), Unasked: w.unasked(), Size: w.recorded, SizeUncertain: w.uncertain, Activity: w.operation, Target: w.target, Now: w.clock,
-		Order: w.expected(), OrderAssumed: w.orderAssumed(), ObservedOrder: w.learned, Before: w.before, ScaledDown: w.compare, AnswerLost: w.lost, MayResend: w.lost && w.clock.Sub(w.asked) >= 30*time.Second, Pool: w.poolView()}
+		Order: w.expected(), OrderAssumed: w.orderAssumed(), Evidence: w.learned, Before: w.before, Batch: w.batch, Older: w.older, ScaledDown: w.compare, AnswerLost: w.lost, MayResend: w.lost && w.clock.Sub(w.asked) >= 30*time.Second, Pool: w.poolView()}
 	for _, m := range w.machines {
 		view := m.Machine
 		view.Outdated = m.revision != m.deployment.revision
@@ -156,13 +161,11 @@ func (w *world) look() {
 
 // expected is the order that the provider assumes.
 func (w *world) expected() Order {
-	switch {
-	case w.stated:
+	if w.stated {
 		return w.order
-	case w.learned == "":
-		return Newest
 	}
-	return w.learned
+	order, _ := w.learned.Expected()
+	return order
 }
 
 // orderKnown reports whether the provider knows in which order this portal removes workers.
@@ -171,7 +174,7 @@ func (w *world) orderKnown() bool {
 }
 
 // orderAssumed reports whether the order that the provider expects is a guess.
-func (w *world) orderAssumed() bool { return !w.stated && w.learned == "" }
+func (w *world) orderAssumed() bool { return !w.stated && w.learned.Order == "" }
 
 // view completes a view.
 func (w *world) view() View {
@@ -180,7 +183,10 @@ func (w *world) view() View {
 	}
 	v := *w.looked
 	w.looked = nil
-	for _, n := range w.nodes {
+	for i, n := range w.nodes {
+		if w.listed {
+			n.Position = i + 1
+		}
 		v.Nodes = append(v.Nodes, n.Node)
 	}
 	return v
@@ -222,7 +228,7 @@ func (w *world) pass(writes int) {
 	w.unfinished = nil
 	if p.OrderObserved && writes != 0 {
 		writes--
-		w.learned, w.compare = p.ObservedOrder, false
+		w.learned, w.compare, w.older = p.Evidence, false, nil
 	}
 	if w.drifts(p) && writes != 0 {
 		w.recorded, w.uncertain = p.Counted, true
@@ -286,6 +292,13 @@ func (w *world) interrupt() {
 		w.say("manager stops")
 		w.unfinished = nil
 	}
+}
+
+func (w *world) snapshot() (all []NodeSnapshot) {
+	for _, n := range w.nodes {
+		all = append(all, n.Node.snapshot())
+	}
+	return all
 }
 
 func (w *world) running() (all []*kubeNode) {

@@ -55,6 +55,7 @@ func (all *moves) ofNode(seen, want Node) {
 	all.add(!want.Drained.IsZero() && want.Drained != seen.Drained, Drained)
 	all.add(seen.DrainState != want.DrainState && !want.Cordoned, Uncordoned)
 	all.add(seen.DrainRules != want.DrainRules, "Noted the Machine's rules for drains on the Node")
+	all.add(seen.Batch != want.Batch, "Noted on the Node which operation made it")
 	all.add(seen.Remediated != want.Remediated && !want.Remediated.IsZero(), "Noted on the Node that a MachineHealthCheck replaced its Machine")
 	all.add(seen.Remediated != want.Remediated && want.Remediated.IsZero(), "Removed the note about the replaced Machine from the Node")
 	all.add(!seen.ScaleDownDisabled && want.ScaleDownDisabled, "Kept the cluster autoscaler from removing the Node")
@@ -104,6 +105,11 @@ func (p *planner) wanted() string {
 // goes is why a node is drained.
 func (p *planner) goes(n *worker) string {
 	return fmt.Sprintf("%s. The portal is expected to remove Node %s next (%s)", p.wanted(), n.Name, p.orderWords())
+}
+
+// goesInstead is why a node is drained that may stay.
+func (p *planner) goesInstead(n *worker) string {
+	return fmt.Sprintf("%s. The portal may remove Node %s instead of another one that it made with it", p.wanted(), n.Name)
 }
 
 func (p *planner) orderWords() string {

@@ -19,37 +19,152 @@ const (
 	Random Order = "Random"
 )
 
+// sign turns a comparison by age into one by this order: the node that goes first is the smaller one.
+func (o Order) sign(age int) int {
+	switch o {
+	case Oldest:
+		return age
+	case Random:
+		return 0
+	}
+	return -age
+}
+
+// Key is what may tell the nodes of one batch apart. A batch has the nodes that one job of the portal made. They join in any order, so
+// neither their ages nor their names are believed before a removal has shown that the portal goes by them.
+type Key string
+
+// The keys, the likeliest first.
+const (
+	ByPosition Key = "Position" // in the portal's list of instances
+	ByAge      Key = "Age"
+	ByName     Key = "Name" // portals write a counter into it, or the time in hexadecimal digits
+)
+
+var keys = []Key{ByPosition, ByAge, ByName}
+
+// compare compares two nodes of a batch. The one that the portal made first is the smaller one, as far as the key shows.
+func (k Key) compare(a, b NodeSnapshot) int {
+	switch k {
+	case ByAge:
+		return cmp.Compare(a.Created, b.Created)
+	case ByName:
+		return cmp.Or(len(a.Name)-len(b.Name), strings.Compare(a.Name, b.Name))
+	}
+	if a.Position == 0 || b.Position == 0 {
+		return 0
+	}
+	return a.Position - b.Position
+}
+
+// Evidence is what the scale-downs of a cluster have shown.
+type Evidence struct {
+	// Order in which the portal removes batches, or "".
+	Order Order `json:"order,omitempty"`
+	// Within is the order in which the portal removes the nodes of one batch, by each key that a removal has shown. It is Random if a
+	// later removal has contradicted that, or if none fits.
+	Within map[Key]Order `json:"within,omitempty"`
+}
+
+// Expected returns the order in which the portal is expected to remove batches, and whether it has shown that.
+func (e Evidence) Expected() (order Order, observed bool) {
+	if e.Order != "" {
+		return e.Order, true
+	}
+	for _, key := range e.shown() {
+		return e.Within[key], false // a portal that goes by age within a batch is likely to do so between batches
+	}
+	return Newest, false
+}
+
+// shown are the keys by which the portal is known to choose among the nodes of a batch.
+func (e Evidence) shown() (all []Key) {
+	for _, key := range keys {
+		if order := e.Within[key]; order != "" && order != Random {
+			all = append(all, key)
+		}
+	}
+	return all
+}
+
 // NodeSnapshot is a worker node as it was before a scale or an upgrade.
 type NodeSnapshot struct {
 	UID     string `json:"uid"`
 	Created int64  `json:"created"` // in seconds since 1970, which is as exact as Kubernetes is
 	// Schedulable: the node took Pods. If the operation fails, this is true until lifecycle.RestoreScheduling has looked at the node.
-	Schedulable bool `json:"schedulable,omitempty"`
+	Schedulable bool   `json:"schedulable,omitempty"`
+	Name        string `json:"name,omitempty"`
+	Batch       string `json:"batch,omitempty"`
+	Position    int    `json:"position,omitempty"`
 }
 
 // Snapshot records the nodes before a scale, to compare them with those after it.
 func Snapshot(nodes []Node) (seen []NodeSnapshot) {
 	for _, n := range nodes {
-		seen = append(seen, NodeSnapshot{UID: n.UID, Created: n.Created.Unix(), Schedulable: !n.Cordoned})
+		seen = append(seen, n.snapshot())
 	}
 	return seen
 }
 
-// learn returns the observed order after a scale-down. It was "" before if no scale-down had shown an order. A scale-down that fits
-// both orders, or that removed none or all of the nodes, shows nothing. Two that contradict each other show that there is no order.
-func (o Order) learn(before []NodeSnapshot, now []Node) Order {
-	var gone, kept []int64
+func (n Node) snapshot() NodeSnapshot {
+	return NodeSnapshot{UID: n.UID, Created: n.Created.Unix(), Schedulable: !n.Cordoned, Name: n.Name, Batch: n.Batch, Position: n.Position}
+}
+
+// batches numbers the batch of each node, by UID, the oldest batch first. Batches whose nodes did not join one batch after the other are one.
+func batches(nodes []NodeSnapshot) map[string]int {
+	line := slices.SortedFunc(slices.Values(nodes), func(a, b NodeSnapshot) int { return cmp.Compare(a.Created, b.Created) })
+	joined := map[string]int64{} // when the last node of the batch did
+	for _, n := range line {
+		joined[n.Batch] = n.Created
+	}
+	numbers, number, until := map[string]int{}, 0, int64(-1)
+	for _, n := range line {
+		if n.Created > until {
+			number++
+		}
+		numbers[n.UID], until = number, max(until, joined[n.Batch])
+	}
+	return numbers
+}
+
+// learn returns what is known after a scale-down.
+func (e Evidence) learn(before []NodeSnapshot, now []Node) Evidence {
+	var gone, kept []NodeSnapshot
 	for _, b := range before {
 		if slices.ContainsFunc(now, func(n Node) bool { return n.UID == b.UID }) {
-			kept = append(kept, b.Created)
+			kept = append(kept, b)
 		} else {
-			gone = append(gone, b.Created)
+			gone = append(gone, b)
 		}
 	}
-	if len(gone) == 0 || len(kept) == 0 {
-		return o
+	batch := batches(before)
+	next := Evidence{Order: e.Order.learn(gone, kept, func(a, b NodeSnapshot) int { return batch[a.UID] - batch[b.UID] })}
+	for _, key := range keys {
+		within := func(a, b NodeSnapshot) int {
+			if batch[a.UID] != batch[b.UID] {
+				return 0
+			}
+			return key.compare(a, b)
+		}
+		if known := e.Within[key].learn(gone, kept, within); known != "" {
+			if next.Within == nil {
+				next.Within = map[Key]Order{}
+			}
+			next.Within[key] = known
+		}
 	}
-	newest, oldest := slices.Min(gone) >= slices.Max(kept), slices.Max(gone) <= slices.Min(kept)
+	return next
+}
+
+// learn returns the order that is known after these nodes were removed and those kept. It was "" before if nothing had shown one. A removal
+// that fits both orders shows nothing. Two that contradict each other show that there is no order.
+func (o Order) learn(gone, kept []NodeSnapshot, age func(a, b NodeSnapshot) int) Order {
+	newest, oldest := true, true
+	for _, g := range gone {
+		for _, k := range kept {
+			newest, oldest = newest && age(g, k) >= 0, oldest && age(g, k) <= 0
+		}
+	}
 	shown := Random
 	switch {
 	case newest && oldest:
@@ -65,22 +180,38 @@ func (o Order) learn(before []NodeSnapshot, now []Node) Order {
 	return shown
 }
 
-// removalOrder sorts the nodes in the order in which the portal is expected to remove them. If the order does not distinguish
-// nodes, because they joined in the same second or the order is unknown, those come first whose removal costs least.
+// removalOrder sorts the nodes in the order in which the portal is expected to remove them: by batch, and within a batch by what
+// removals have shown, then by guess. Nodes that the guess does not tell apart either come in the order of what their removal costs.
 func (p *planner) removalOrder() []*worker {
 	line := slices.Clone(p.workers)
-	slices.SortStableFunc(line, func(a, b *worker) int {
-		age := 0
-		switch p.Order {
-		case Oldest:
-			age = a.Created.Compare(b.Created)
-		case Random:
-		default:
-			age = b.Created.Compare(a.Created)
+	shown, guess := p.Evidence, Evidence{Within: map[Key]Order{}}
+	for _, key := range []Key{ByPosition, ByAge} {
+		if shown.Within[key] == "" {
+			guess.Within[key] = cmp.Or(p.Order, Newest)
 		}
-		return cmp.Or(age, a.cost()-b.cost(), b.Created.Compare(a.Created), strings.Compare(b.Name, a.Name))
+	}
+	if p.Order == Random {
+		shown, guess = Evidence{}, Evidence{}
+	}
+	slices.SortStableFunc(line, func(a, b *worker) int {
+		x, y := a.snapshot(), b.snapshot()
+		return cmp.Or(p.Order.sign(a.batch-b.batch), shown.compare(x, y), guess.compare(x, y), a.cost()-b.cost(),
+			Newest.sign(ByAge.compare(x, y)), Newest.sign(ByName.compare(x, y)))
 	})
 	return line
+}
+
+// compare compares two nodes of a batch by the keys that are shown. The one that goes first is the smaller one.
+func (e Evidence) compare(a, b NodeSnapshot) (order int) {
+	for _, key := range e.shown() {
+		order = cmp.Or(order, e.Within[key].sign(key.compare(a, b)))
+	}
+	return order
+}
+
+// alike reports whether nothing that the portal has shown tells which of the two nodes it removes first.
+func (p *planner) alike(a, b *worker) bool {
+	return a.batch == b.batch && p.Evidence.compare(a.snapshot(), b.snapshot()) == 0
 }
 
 // cost ranks how much is lost if the node is removed next.

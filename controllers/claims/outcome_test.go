@@ -54,7 +54,7 @@ func said(p Plan) string {
 	}
 	add(p.Reached, "reached")
 	add(p.SizeCertain, "certain")
-	add(p.OrderObserved, "observed %s", p.ObservedOrder)
+	add(p.OrderObserved, "observed %s", p.Evidence.Order)
 	add(p.RequeueAfter != 0, "after %v", p.RequeueAfter)
 	return strings.Join(words, "; ")
 }

@@ -2,7 +2,10 @@
 
 package claims
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Plan is what to do now. Everything else stays as it is.
 type Plan struct {
@@ -32,10 +35,13 @@ type Plan struct {
 	// Before are the nodes that are known to exist, to compare a scale with.
 	Before []NodeSnapshot
 
-	// OrderObserved reports that the last scale-down was compared with the nodes that it left. ObservedOrder is the result. The
-	// plan contains nothing else then.
+	// OrderObserved reports that the last scale-down was compared with the nodes that it left. Evidence is what is known now, and
+	// Undrained are the nodes that it removed although they took Pods. The plan contains nothing else then.
 	OrderObserved bool
-	ObservedOrder Order
+	Evidence      Evidence
+	Undrained     []string
+	// NeedsPositions: which node goes depends on the order of nodes that the portal's list of instances may tell apart.
+	NeedsPositions bool
 
 	// RequeueAfter is when to decide again if nothing happens before. 0 means that an event wakes the control plane.
 	RequeueAfter time.Duration
@@ -46,7 +52,8 @@ type Plan struct {
 	LostNodes     []string // the nodes that live Machines were bound to and that are gone
 	Free          int      // nodes without a Machine that stay and are not the pool's
 	Draining      []string // Machines whose Node core drains
-	DrainingNodes []string // Nodes without a Machine that the provider drains
+	DrainingNodes []string // Nodes that the provider drains
+	AnyMayGo      bool     // the portal is not asked, because it may remove any of the workers (View.DrainPossible)
 	Drained       []string // Nodes that are drained and wait to be removed
 	Mismatched    []string // Machines whose template asks for other workers than the portal cluster has
 	NotReady      []string // nodes that hold a Machine, or are the pool's, and are not Ready
@@ -69,6 +76,7 @@ func Decide(v View) Plan {
 	p.bind()
 	p.addToPool()
 	p.removeFromPool()
+	p.prepareInstead()
 	p.shield()
 	p.protectFromAutoscaler()
 	p.writeChanges()
@@ -84,7 +92,12 @@ func (p *planner) observeOrder() bool {
 	if p.Activity != Idle || !p.ScaledDown || len(p.Before) == 0 || len(p.workers) != p.Size {
 		return false
 	}
-	p.plan.OrderObserved, p.plan.ObservedOrder = true, p.ObservedOrder.learn(p.Before, p.plan.Present)
+	p.plan.OrderObserved, p.plan.Evidence = true, p.Evidence.learn(p.Before, p.plan.Present)
+	for _, b := range p.Before {
+		if b.Schedulable && !slices.ContainsFunc(p.plan.Present, func(n Node) bool { return n.UID == b.UID }) {
+			p.plan.Undrained = append(p.plan.Undrained, b.Name)
+		}
+	}
 	return true
 }
 
@@ -123,7 +136,7 @@ func (p *planner) reportNodes() {
 		switch {
 		case n.drained():
 			p.plan.Drained = append(p.plan.Drained, n.Name)
-		case n.leaving && n.drainingOrDrained():
+		case (n.leaving || n.instead) && n.drainingOrDrained():
 			p.plan.DrainingNodes = append(p.plan.DrainingNodes, n.Name)
 		case n.free():
 			p.plan.Free++

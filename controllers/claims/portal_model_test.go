@@ -12,6 +12,16 @@ import (
 
 // The portal.
 
+// addNodes adds nodes until the cluster has its size. One job makes them, and they join in any order.
+func (w *world) addNodes(size int) {
+	begin := w.clock
+	w.jobs++
+	count := size - len(w.running())
+	for range count {
+		w.addNode(begin.Add(time.Duration(rapid.IntRange(0, count-1).Draw(w.t, "joins after")) * time.Second))
+	}
+}
+
 // addNode adds a node, possibly under the name of one that is gone.
 func (w *world) addNode(created time.Time) {
 	name := w.name("n")
@@ -19,7 +29,7 @@ func (w *world) addNode(created time.Time) {
 		name, w.freed = w.freed[0], w.freed[1:]
 	}
 	w.say("portal adds %s", name)
-	n := &kubeNode{Node: Node{Name: name, UID: "uid-" + w.name("u"), Created: created, Ready: true}, running: true, busy: true}
+	n := &kubeNode{Node: Node{Name: name, UID: "uid-" + w.name("u"), Created: created, Ready: true}, running: true, busy: true, job: w.jobs}
 	w.identify(n, "cloud://"+w.name("i"))
 	w.nodes = append(w.nodes, n)
 }
@@ -43,22 +53,25 @@ func (w *world) initialize() {
 	}
 }
 
-// removeNode removes the next worker. If the provider knows the order, or all workers go, no Pods run on it, unless another node of
-// the same second could have been removed instead.
+// removeNode removes the next worker. If the provider knows the order, or all workers go, no Pods run on it, unless the provider could not
+// know that another node of the same job would stay.
 func (w *world) removeNode() {
-	running := w.running()
-	candidates := running
+	candidates := w.running()
 	switch w.order {
 	case Newest:
-		candidates = sameAge(running, running[len(running)-1])
+		candidates = sameJob(candidates, candidates[len(candidates)-1])
+		slices.Reverse(candidates)
 	case Oldest:
-		candidates = sameAge(running, running[0])
+		candidates = sameJob(candidates, candidates[0])
 	}
 	victim := rapid.SampledFrom(candidates).Draw(w.t, "victim")
+	if w.listed && w.order != Random {
+		victim = candidates[0]
+	}
 	w.schedule() // Kubernetes may have evicted Pods since the last round
 	w.say("portal removes %s", victim.Name)
-	tie := slices.ContainsFunc(candidates, func(n *kubeNode) bool { return !n.busy })
-	if (w.orderKnown() || w.target == 0) && victim.busy && !tie && !w.presumedGone() {
+	guess := !w.told(victim, candidates) && slices.ContainsFunc(candidates, func(n *kubeNode) bool { return !n.busy })
+	if (w.orderKnown() || w.target == 0) && victim.busy && !guess && !w.presumedGone() {
 		w.dump()
 		w.fail("%s is removed with running Pods", victim.Name)
 	}
@@ -70,9 +83,16 @@ func (w *world) removeNode() {
 	w.size--
 }
 
-// sameAge returns the nodes of the same second as one of them.
-func sameAge(nodes []*kubeNode, as *kubeNode) []*kubeNode {
-	return slices.DeleteFunc(slices.Clone(nodes), func(n *kubeNode) bool { return !n.Created.Equal(as.Created) })
+// sameJob returns the nodes that the same job made as one of them.
+func sameJob(nodes []*kubeNode, as *kubeNode) []*kubeNode {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n *kubeNode) bool { return n.job != as.job })
+}
+
+// told reports whether what removals have shown tells which of the nodes goes first.
+func (w *world) told(victim *kubeNode, candidates []*kubeNode) bool {
+	return !slices.ContainsFunc(candidates, func(n *kubeNode) bool {
+		return n != victim && w.learned.compare(victim.snapshot(), n.snapshot()) >= 0
+	})
 }
 
 // finish completes the operation in flight at the portal, or takes an upgrade one step further.
@@ -88,9 +108,8 @@ func (w *world) finish() {
 	}
 	switch w.operation {
 	case AddingNodes:
-		for created := w.clock; w.size < w.target; w.size++ {
-			w.addNode(created)
-		}
+		w.size = max(w.size, w.target)
+		w.addNodes(w.size)
 	case RemovingNodes:
 		for w.size > w.target {
 			w.removeNode()
@@ -141,7 +160,7 @@ func (w *world) renew(n *kubeNode, created time.Time) {
 	if rapid.Bool().Draw(w.t, "another name") {
 		name = w.name("n")
 	}
-	*n = kubeNode{Node: Node{Name: name, UID: "uid-" + w.name("u"), Created: created, Ready: true}, running: true, busy: true}
+	*n = kubeNode{Node: Node{Name: name, UID: "uid-" + w.name("u"), Created: created, Ready: true}, running: true, busy: true, job: w.jobs}
 	w.identify(n, id)
 }
 

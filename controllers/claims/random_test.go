@@ -40,6 +40,7 @@ func begin(t *rapid.T) *world {
 	w := &world{t: t, clock: time.Unix(0, 0), recorded: -1,
 		order:    rapid.SampledFrom([]Order{Newest, Oldest, Random}).Draw(t, "order"),
 		stated:   rapid.Bool().Draw(t, "stated"),
+		listed:   rapid.Bool().Draw(t, "listed"),
 		ids:      rapid.Bool().Draw(t, "ids"),
 		late:     rapid.Bool().Draw(t, "late"),
 		leftover: rapid.Bool().Draw(t, "leftover"),
@@ -52,9 +53,7 @@ func begin(t *rapid.T) *world {
 	w.beginPool()
 	w.size = w.desired()
 	w.recorded = w.size
-	for created := w.clock; len(w.nodes) < w.size; {
-		w.addNode(created)
-	}
+	w.addNodes(w.size)
 	return w
 }
 
@@ -102,6 +101,8 @@ func (w *world) act() {
 	case "upgrade":
 		if w.operation == Idle && w.pausePool() {
 			w.operation, w.looked, w.unfinished = ReplacingNodes, nil, nil // a pass either asks for this or plans
+			w.jobs++
+			w.batch, w.older = fmt.Sprintf("upgrade%d", w.jobs), w.snapshot()
 			w.say("upgrade")
 		}
 	case "trouble":
@@ -308,7 +309,9 @@ func (w *world) waiting() string {
 			marked++
 		}
 	}
-	if !unclear && !w.unasked() && (len(w.machines) != w.machinesWanted() || marked != len(w.running())-w.desired()) {
+	surplus := len(w.running()) - w.desired()
+	instead := oneIf(surplus > 0) // a node that the portal may remove instead, of so few
+	if !unclear && !w.unasked() && (len(w.machines) != w.machinesWanted() || marked < surplus || marked > surplus+instead) {
 		return fmt.Sprintf("%d drained of %d nodes", marked, len(w.running()))
 	}
 	return ""

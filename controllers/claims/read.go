@@ -31,6 +31,9 @@ type worker struct {
 	// leaving reports that the node is among those that are removed next. awaited reports that a held Machine is being moved to
 	// it.
 	leaving, awaited bool
+	// batch is its number (batches). instead reports that the node is drained because the portal may remove it instead of one that leaves.
+	batch   int
+	instead bool
 	// taken reports that a Machine is bound to the node in this plan, and bound that this Machine stays.
 	taken, bound bool
 	// pooled reports that the pool's list names the node. withheld reports that the node must not get a providerID yet (Pool.knows), or gets
@@ -66,6 +69,8 @@ type planner struct {
 	list    []string  // of the pool, as it should be
 	// leaving are the nodes that are removed next, in the expected order of removal.
 	leaving []*worker
+	// instead are the nodes that the portal may remove instead, and that are drained too.
+	instead []*worker
 	// partial reports that more nodes have to be removed when core has deleted further Machines.
 	partial bool
 	// surplus is the number of workers to remove.
@@ -93,6 +98,7 @@ func read(v View) *planner {
 		at[n.UID] = p.nodeNamed(n.Name)
 		p.workers = append(p.workers, at[n.UID])
 	}
+	p.noteBatches()
 	for _, m := range v.Machines {
 		p.owners[m.MachineSet] = m.Owner
 		c := &claim{Machine: m, want: m, at: at[m.ClaimNodeUID]}

@@ -3,6 +3,7 @@
 package claims
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -34,6 +35,7 @@ func (w *world) scale(p *pass) {
 	case w.struck("lose"):
 		w.say("the answer is lost")
 		w.lost, w.recorded, w.uncertain, w.before, w.compare = true, max(w.size, p.Size), true, p.Before, false
+		w.batch, w.older = fmt.Sprintf("lost%d", w.scales), p.Before
 		w.operation = direction(p.Size, w.size)
 		w.target = p.Size
 		if rapid.Bool().Draw(w.t, "not heard") {
@@ -45,6 +47,7 @@ func (w *world) scale(p *pass) {
 	if !w.lost { // some of them may be gone since
 		w.before = p.Before
 	}
+	w.batch, w.older = fmt.Sprintf("op%d", w.scales), w.before
 	w.lost, w.unheard = false, false
 	w.target, w.recorded, w.uncertain, w.compare = p.Size, p.Size, false, false
 	w.from = w.size
@@ -90,12 +93,11 @@ func (w *world) judgeRequest(p *pass) {
 // gone.
 func (w *world) judgeNamed(size int) {
 	line := w.running()
-	slices.SortStableFunc(line, func(a, b *kubeNode) int { return a.Created.Compare(b.Created) })
 	if w.order == Newest {
 		slices.Reverse(line)
 	}
 	count := len(line) - size
-	if count <= 0 || size > 0 && (!w.orderKnown() || line[count-1].Created.Equal(line[count].Created)) {
+	if count <= 0 || size > 0 && (!w.orderKnown() || line[count-1].job == line[count].job) {
 		return
 	}
 	for _, n := range line[:count] {

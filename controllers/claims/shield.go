@@ -33,7 +33,7 @@ func (p *planner) shield() {
 
 // healthy reports whether no MachineHealthCheck has a reason to remediate the Machine. It looks at the Node that nodeRef names.
 func (p *planner) healthy(c *claim) bool {
-	if c.at == nil || c.at.wouldBeRemediated() || c.HasUnhealthyCondition || c.NodeRef != c.at.Name {
+	if c.at == nil || c.at.instead || c.at.wouldBeRemediated() || c.HasUnhealthyCondition || c.NodeRef != c.at.Name {
 		return false
 	}
 	return c.at.Remediated.IsZero() || p.hasElapsed(c.at.Remediated, remediatedShieldTime)
@@ -86,6 +86,9 @@ func (p *planner) firstProtected(line []*worker) int {
 		return 0
 	}
 	if i := slices.IndexFunc(line, func(n *worker) bool { return n.Pinned }); i >= 0 {
+		for i > 0 && p.alike(line[i-1], line[i]) {
+			i--
+		}
 		return i
 	}
 	return len(line)

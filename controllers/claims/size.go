@@ -77,8 +77,8 @@ func (p *planner) resendSize() int {
 // If the size is uncertain, a request for the desired number makes it certain, even if nothing is left to remove. A request that
 // removes only a part of the surplus is sent only if it cannot add nodes.
 //
-// While the order of removal is assumed, a request removes one node, so that a wrong guess costs no more than that node. The next
-// request follows when the nodes were compared (observeOrder). If no node stays, the order makes no difference.
+// While the order of removal is a guess, between batches or within one, a request removes one node, so that a wrong guess costs no more
+// than that node. The next request follows when the nodes were compared (observeOrder). If no node stays, the order makes no difference.
 func (p *planner) decideDown(size int) {
 	count, waited := p.removableInOrder()
 	to := max(p.Desired, size-count)
@@ -91,12 +91,13 @@ func (p *planner) decideDown(size int) {
 	if certain {
 		to = p.Desired
 	}
-	if p.OrderAssumed && to > 0 {
-		to = max(to, size-1)
+	most := p.atOnce(count)
+	if to > 0 {
+		to = max(to, size-most)
 	}
 	complete := count == len(p.leaving) && !p.partial
 	switch {
-	case p.uncordonPending():
+	case p.uncordonPending(), most == 0:
 	case certain:
 		p.requestSize(to)
 	case count == 0, p.SizeUncertain && to > p.readyCount():

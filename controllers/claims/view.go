@@ -27,15 +27,21 @@ type View struct {
 	// AnswerLost reports that the portal's answer to the request was lost, so the operation may or may not be running.
 	// MayResend reports that the portal may be asked again.
 	AnswerLost, MayResend bool
-	// Order is the order in which the portal is expected to remove workers. OrderAssumed reports that this is a guess.
-	// ObservedOrder is what the scale-downs of this cluster have shown, or "".
-	Order         Order
-	OrderAssumed  bool
-	ObservedOrder Order
+	// Order is the order in which the portal is expected to remove batches of workers. OrderAssumed reports that this is a guess.
+	// Evidence is what the scale-downs of this cluster have shown.
+	Order        Order
+	OrderAssumed bool
+	Evidence     Evidence
+	// DrainPossible: the portal is asked only when every node that it may remove is drained, not only the nodes that it is expected to
+	// remove.
+	DrainPossible bool
 	// Before are the nodes that existed before the last scale. ScaledDown reports that this was a scale-down that succeeded and
 	// that was not yet compared with the nodes that it left.
 	Before     []NodeSnapshot
 	ScaledDown bool
+	// Batch is the id of the last scale or upgrade. It made all nodes but the Older ones.
+	Batch string
+	Older []NodeSnapshot
 	// Adopted reports that the cluster was taken over and never scaled by the provider. Its surplus nodes are never removed.
 	Adopted bool
 	// Autoscaled reports that the cluster autoscaler may scale a MachineDeployment of the cluster.
@@ -99,6 +105,8 @@ type Node struct {
 	LastMachineSet        string    // the MachineSet of the Machine that last held it
 	DrainRules            string    // the rules for its drain that its last Machine noted, or ""
 	Remediated            time.Time // when a Machine that a MachineHealthCheck replaced gave it back, or zero
+	Batch                 string    // the id of the operation that made it, or "" if it is older, or made by the creation
+	Position              int       // in the portal's list of instances, from 1, or 0 if unknown
 	Pinned                bool      // a Pod on it must not be evicted, or the user has disabled scaling it down
 	ScaleDownDisabled     bool      // the provider has disabled scaling it down
 	ScaleDownSetByUser    bool      // the user has set the autoscaler's annotation, which is left alone

@@ -14,7 +14,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func node(name string, change ...func(*Node)) Node {
 	var age int
 	_, _ = fmt.Sscanf(name, "n%d", &age)
-	n := Node{Name: name, UID: "uid-" + name, ProviderID: "cloud://" + name, Ready: true, Created: epoch.Add(time.Duration(age) * time.Minute)}
+	n := Node{Name: name, UID: "uid-" + name, ProviderID: "cloud://" + name, Batch: name, Ready: true, Created: epoch.Add(time.Duration(age) * time.Minute)}
 	for _, c := range change {
 		c(&n)
 	}
@@ -106,6 +106,7 @@ func nodeWords(seen, want Node) string {
 	words.add(seen.ProviderID != want.ProviderID, "name")
 	words.add(seen.DrainState != want.DrainState, either(want.DrainState == DrainState{}, "uncordon", "mark"))
 	words.add(seen.DrainRules != want.DrainRules, "note")
+	words.add(seen.Batch != want.Batch, "batch")
 	words.add(seen.Remediated != want.Remediated, either(want.Remediated.IsZero(), "forget-remediated", "remediated"))
 	words.add(seen.ScaleDownDisabled != want.ScaleDownDisabled, either(want.ScaleDownDisabled, "protect", "unprotect"))
 	return strings.Join(words, "+")

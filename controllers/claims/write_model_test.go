@@ -100,6 +100,9 @@ func (w *world) carryOutNode(write Write) bool {
 	if want.DrainRules != seen.DrainRules {
 		n.DrainRules = want.DrainRules
 	}
+	if want.Batch != seen.Batch {
+		n.Batch = want.Batch
+	}
 	if want.Remediated != seen.Remediated {
 		n.Remediated = want.Remediated
 	}

@@ -22,7 +22,7 @@ const namespace = "capportal"
 // per registry.
 func Register(registry prometheus.Registerer, accounts *Accounts, operations *Operations) error {
 	// The counters belong to the process, like the registry of controller-runtime.
-	for _, c := range []prometheus.Collector{requests, requestDuration, logins, wait, jobDuration, build, coreTested, accounts, operations} {
+	for _, c := range []prometheus.Collector{requests, requestDuration, logins, wait, jobDuration, undrained, build, coreTested, accounts, operations} {
 		if err := registry.Register(c); err != nil {
 			return err
 		}

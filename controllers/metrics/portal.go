@@ -43,6 +43,17 @@ var (
 	}, []string{"operation", "outcome"})
 )
 
+// undrained counts for a cluster, unlike the others: an alert about killed Pods has to name it, and most clusters never have one.
+var undrained = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Namespace: namespace, Name: "undrained_workers_removed_total",
+	Help: "Worker nodes that the portal removed although they took Pods, which were killed without an eviction, by control plane.",
+}, []string{"namespace", "name"})
+
+// UndrainedRemoved counts worker nodes of a control plane that the portal removed although they took Pods.
+func UndrainedRemoved(namespace, name string, nodes int) {
+	undrained.WithLabelValues(namespace, name).Add(float64(nodes))
+}
+
 // operations are the values of the label operation.
 var operations = []operation.Type{operation.Create, operation.Scale, operation.Upgrade, operation.Delete, operation.CreateNetwork, operation.CreateVPC}
 

@@ -37,11 +37,9 @@ type Record struct {
 	SizeUncertain bool `json:"sizeUncertain,omitempty"`
 	// MinWorkers is 1 if the portal refused a cluster without workers. One worker stays then, until more are wanted again.
 	MinWorkers int `json:"minWorkers,omitempty"`
-	// RemovalOrder holds the order in which the portal has removed workers in scale-downs of the cluster, if they have shown one. One
-	// scale-down that shows an order is enough.
-	RemovalOrder struct {
-		Order claims.Order `json:"order,omitempty"`
-	} `json:"removalOrder,omitzero"`
+	// RemovalOrder is what the scale-downs of the cluster have shown about the order in which the portal removes workers. One scale-down
+	// that shows an order is enough.
+	RemovalOrder claims.Evidence `json:"removalOrder,omitzero"`
 	// Version is the Kubernetes version that the whole cluster has reached: what the portal last installed at the provider's
 	// request, or what the API server shows.
 	Version string `json:"version,omitempty"`

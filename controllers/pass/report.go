@@ -51,6 +51,14 @@ func (p *Pass) WarnAbout(kind, name, reason, action, format string, args ...any)
 	p.Recorder.Eventf(p.ControlPlane, Related(kind, name), corev1.EventTypeWarning, reason, action, format, args...)
 }
 
+// WarnBoth is Warn about the control plane and the Cluster, which people look at first.
+func (p *Pass) WarnBoth(reason, action, format string, args ...any) {
+	p.Warn(reason, action, format, args...)
+	if p.Cluster != nil {
+		p.Recorder.Eventf(p.Cluster, nil, corev1.EventTypeWarning, reason, action, format, args...)
+	}
+}
+
 // Related returns the related object of an event. The recorder counts events of one pass that differ in nothing but their text as one, and
 // keeps only the first text.
 func Related(kind, name string) *corev1.ObjectReference {

@@ -75,6 +75,11 @@ type nodes struct {
 	apart time.Duration
 	// shows returns the version that the API server and the kubelets report. Nil is the portal's own.
 	shows func(string) string
+	// together: the Nodes of one job join at the same moment. Otherwise they were made one by one, at an interval of a second.
+	together bool
+	made     int
+	// undrained are the Nodes that the portal removed although they took Pods.
+	undrained []string
 }
 
 // Apply implements emulator.Workloads.
@@ -95,6 +100,9 @@ func (n *nodes) Apply(ctx context.Context, w emulator.Workload) ([]emulator.Remo
 	for i := range have.Items {
 		stays := slices.ContainsFunc(w.Nodes, func(m emulator.Node) bool { return types.UID(m.ID) == have.Items[i].UID })
 		if !stays {
+			if !have.Items[i].Spec.Unschedulable {
+				n.undrained = append(n.undrained, have.Items[i].Name)
+			}
 			if err := n.Delete(ctx, &have.Items[i]); err != nil {
 				return nil, err
 			}
@@ -125,6 +133,11 @@ func (n *nodes) join(ctx context.Context, m emulator.Node) error {
 	}
 	if missing {
 		node.CreationTimestamp = metav1.Now()
+		if !n.together {
+			n.made++
+			node.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Duration(n.made) * time.Second))
+			node.Annotations = map[string]string{infrav1.BatchAnnotation: m.Name}
+		}
 		if err := n.Create(ctx, node); err != nil {
 			return err
 		}

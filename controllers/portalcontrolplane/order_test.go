@@ -46,12 +46,15 @@ func TestExpected(t *testing.T) {
 }
 
 // TestUnknownOrder scales down at portals whose order of removal the provider does not know. The first request removes one worker.
-// If that shows an order, the next request removes all others. Workers that joined in the same second show none.
+// If that shows an order, the next request removes all others. Workers that joined in the same second may all be of one batch: the list of
+// instances shows how the portal goes on there, not in which order it removes batches.
 func TestUnknownOrder(t *testing.T) {
 	observed := func(order infrav1.RemovalOrder) infrav1.RemovalOrderStatus {
 		return infrav1.RemovalOrderStatus{Order: order, Source: infrav1.RemovalOrderObserved}
 	}
-	assumed := infrav1.RemovalOrderStatus{Order: "Newest", Source: infrav1.RemovalOrderAssumed}
+	assumed := func(order infrav1.RemovalOrder) infrav1.RemovalOrderStatus {
+		return infrav1.RemovalOrderStatus{Order: order, Source: infrav1.RemovalOrderAssumed}
+	}
 	tests := map[string]struct {
 		order    emulator.VictimOrder
 		set      infrav1.RemovalOrder
@@ -64,8 +67,8 @@ func TestUnknownOrder(t *testing.T) {
 		"as assumed":             {emulator.VictimsNewest, "", false, 2, "5 → 4, 4 → 2", observed("Newest"), false},
 		"another one":            {emulator.VictimsOldest, "", false, 2, "5 → 4, 4 → 2", observed("Oldest"), true},
 		"one worker is too many": {emulator.VictimsOldest, "", false, 4, "5 → 4", observed("Oldest"), true},
-		"nothing shows it":       {emulator.VictimsOldest, "", true, 2, "5 → 4, 4 → 3, 3 → 2", assumed, false},
-		"no worker stays":        {emulator.VictimsOldest, "", false, 0, "5 → 0", assumed, false},
+		"one batch":              {emulator.VictimsOldest, "", true, 2, "5 → 4, 4 → 3, 3 → 2", assumed("Oldest"), true},
+		"no worker stays":        {emulator.VictimsOldest, "", false, 0, "5 → 0", assumed("Newest"), false},
 		"the user has set it":    {emulator.VictimsOldest, "Oldest", false, 2, "5 → 2", infrav1.RemovalOrderStatus{Order: "Oldest", Source: infrav1.RemovalOrderSet}, false},
 	}
 	for title, test := range tests {
@@ -97,6 +100,66 @@ func TestUnknownOrder(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestOrdinaryScaleDown scales from 2 workers to 5 and back to 3, with all defaults. The three that one job made cannot be told apart, so all
+// of them are drained, and the one that stays takes Pods again.
+func TestOrdinaryScaleDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 2, emulator.Durations{})
+		f.nodes.together = true
+		f.settleAt(2)
+		f.settleAt(5)
+		up := len(emulator.ClusterChanges(f.portal.RequestLog()))
+		s := f.settleAt(3)
+		requests := strings.ReplaceAll(strings.Join(emulator.ClusterChanges(f.portal.RequestLog())[up:], ", "), "Scaling size ", "")
+		if diff := cmp.Diff("5 → 4, 4 → 3", requests); diff != "" {
+			t.Errorf("requests: %s", diff)
+		}
+		if len(f.nodes.undrained) > 0 {
+			t.Errorf("the portal removed %s, which took Pods", f.nodes.undrained)
+		}
+		want := infrav1.RemovalOrderStatus{Order: infrav1.RemovalOrderNewest, Source: infrav1.RemovalOrderObserved}
+		if diff := cmp.Diff(want, s.ControlPlane.Status.RemovalOrder); diff != "" {
+			t.Error(diff)
+		}
+		for _, n := range f.workers() {
+			if n.Spec.Unschedulable {
+				t.Errorf("%s stays, and takes no Pods", n.Name)
+			}
+		}
+	})
+}
+
+// TestUndrainedRemovalIsReported scales down at a portal that removes the oldest worker, where the user has set Newest. Each removal is a
+// Warning on both objects.
+func TestUndrainedRemovalIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 1, emulator.Durations{})
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = infrav1.RemovalOrderNewest })
+		if err := f.portal.SetVictimOrder(emulator.VictimsOldest); err != nil {
+			t.Fatal(err)
+		}
+		for size := 1; size <= 3; size++ {
+			f.settleAt(size)
+		}
+		for size := 2; size > 0; size-- {
+			f.events()
+			f.settleAt(size)
+			warnings := 0
+			for _, event := range f.events() {
+				if strings.Contains(event, "Warning "+infrav1.EventUndrainedWorkersRemoved) && strings.Contains(event, f.nodes.undrained[len(f.nodes.undrained)-1]) {
+					warnings++
+				}
+			}
+			if warnings != 2 {
+				t.Errorf("%d Warnings of the removal at %d workers, want one on the control plane and one on the Cluster", warnings, size)
+			}
+		}
+		if len(f.nodes.undrained) != 2 {
+			t.Errorf("the portal removed %s undrained, want two", f.nodes.undrained)
+		}
+	})
 }
 
 // rejuvenate makes all Nodes as old as each other.

@@ -99,7 +99,11 @@ func refusing(f *fixture, s *scope) {
 }
 
 // marks are the annotations that a plan depends on.
-func marks(n *corev1.Node) map[string]string { return workers.TrimNode(n).Annotations }
+func marks(n *corev1.Node) map[string]string {
+	all := workers.TrimNode(n).Annotations
+	delete(all, infrav1.BatchAnnotation)
+	return all
+}
 
 // amidScaleDown makes the portal refuse a scale from 4 to 2 workers. It returns the names of the nodes that the provider has drained, of the node
 // that core drains, and of the node that the user has cordoned, and that has the other annotations of the provider.

@@ -62,6 +62,9 @@ func applyToNode(n *corev1.Node, seen, want claims.Node) {
 	if want.DrainRules != seen.DrainRules {
 		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.DrainRulesAnnotation, want.DrainRules)
 	}
+	if want.Batch != seen.Batch {
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.BatchAnnotation, want.Batch)
+	}
 	if !want.Remediated.Equal(seen.Remediated) {
 		setTime(n, infrav1.RemediatedAnnotation, want.Remediated)
 	}

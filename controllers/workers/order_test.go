@@ -24,21 +24,25 @@ func scaledDown() *scene {
 	})
 }
 
-// TestNoteOrder checks the result of a compared scale-down: the record, and an event if another order is expected now.
+// TestNoteOrder checks the result of a compared scale-down: the record, an event if another order is expected now, and a Warning on both
+// objects if nodes were removed that took Pods, whoever has set the order.
 func TestNoteOrder(t *testing.T) {
 	tests := map[string]struct {
 		set             infrav1.RemovalOrder
 		before, learned claims.Order
-		event           string // a word of it
+		undrained       []string
+		events          []string // a word of each
 	}{
-		"as observed before":        {"", claims.Newest, claims.Newest, ""},
-		"as assumed":                {"", "", claims.Newest, ""},
-		"another one":               {"", "", claims.Oldest, "order Oldest"},
-		"none":                      {"", claims.Newest, claims.Random, "spec.removalOrder"},
-		"nothing was learned":       {"", claims.Oldest, claims.Oldest, ""},
-		"nor before":                {"", "", "", ""},
-		"another one than was set":  {"Newest", "", claims.Oldest, ""},
-		"none, although one is set": {"Newest", claims.Oldest, claims.Random, ""},
+		"as observed before":        {"", claims.Newest, claims.Newest, nil, nil},
+		"as assumed":                {"", "", claims.Newest, nil, nil},
+		"another one":               {"", "", claims.Oldest, nil, []string{"order Oldest"}},
+		"none":                      {"", claims.Newest, claims.Random, nil, []string{"spec.removalOrder"}},
+		"nothing was learned":       {"", claims.Oldest, claims.Oldest, nil, nil},
+		"nor before":                {"", "", "", nil, nil},
+		"another one than was set":  {"Newest", "", claims.Oldest, nil, nil},
+		"none, although one is set": {"Newest", claims.Oldest, claims.Random, nil, nil},
+		"Pods were killed, in the order that is observed": {"", claims.Newest, claims.Newest, []string{"w4"}, []string{"removed w4", "removed w4"}},
+		"and in one that the user has set":                {"Newest", "", claims.Oldest, []string{"w1"}, []string{"spec.removalOrder is Newest", "removed w1"}},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -48,7 +52,7 @@ func TestNoteOrder(t *testing.T) {
 			recorder := events.NewFakeRecorder(10)
 			s.Tools = pass.Tools{Writer: operation.Writer{Client: store, Live: store}, Recorder: recorder}
 			s.Record.RemovalOrder.Order = test.before
-			s.plan.OrderObserved, s.plan.ObservedOrder = true, test.learned
+			s.plan.OrderObserved, s.plan.Evidence.Order, s.plan.Undrained = true, test.learned, test.undrained
 			if err := recordOrder(t.Context(), &s.Pass, s.plan); err != nil {
 				t.Fatal(err)
 			}
@@ -57,12 +61,16 @@ func TestNoteOrder(t *testing.T) {
 			if stored.RemovalOrder.Order != test.learned || before != nil {
 				t.Errorf("compared again with %v; recorded %q", before, stored.RemovalOrder.Order)
 			}
-			event := ""
-			if len(recorder.Events) > 0 {
-				event = <-recorder.Events
+			for _, word := range test.events {
+				if len(recorder.Events) == 0 {
+					t.Fatalf("no event with %q", word)
+				}
+				if event := <-recorder.Events; !strings.Contains(event, word) {
+					t.Errorf("event %q, want one with %q", event, word)
+				}
 			}
-			if !strings.Contains(event, test.event) || (event == "") != (test.event == "") || len(recorder.Events) > 0 {
-				t.Errorf("event %q, want one with %q", event, test.event)
+			if len(recorder.Events) > 0 {
+				t.Errorf("another event: %s", <-recorder.Events)
 			}
 		})
 	}
@@ -71,7 +79,7 @@ func TestNoteOrder(t *testing.T) {
 // TestNoteOrderNotObserved checks that nothing is written while no scale-down was compared.
 func TestNoteOrderNotObserved(t *testing.T) {
 	s := scaledDown() // a write would panic: there is no client
-	s.plan.ObservedOrder = claims.Oldest
+	s.plan.Evidence.Order = claims.Oldest
 	err := recordOrder(t.Context(), &s.Pass, s.plan)
 	if before, _ := nodesBefore(s.Last); err != nil || before == nil {
 		t.Errorf("%v, %v", err, before)

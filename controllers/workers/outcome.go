@@ -30,7 +30,7 @@ func (d *decision) outcome(p *pass.Pass, drains map[string]string) outcome.Outco
 		return outcome.WaitFor(0, infrav1.DrainingReason, "draining %d Machines before the portal removes workers: %s. If this takes long, look "+
 			"at their Deleting condition", len(d.plan.Draining), drainProgress(d.plan.Draining, drains))
 	case len(d.plan.DrainingNodes) > 0:
-		return outcome.WaitFor(0, infrav1.DrainingReason, "draining %d worker nodes without a Machine before the portal removes workers: %s",
+		return outcome.WaitFor(0, infrav1.DrainingReason, "draining %d worker nodes before the portal removes workers: %s",
 			len(d.plan.DrainingNodes), drainProgress(d.plan.DrainingNodes, drains))
 	case p.Op() != nil && (len(d.plan.Present) != d.plan.Desired || d.plan.Unbound > 0):
 		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "waiting for the portal to finish the %s before workers are reconciled", p.Op())
@@ -78,6 +78,10 @@ func (d *decision) countOutcome(p *pass.Pass) outcome.Outcome {
 	case len(d.plan.NotReady) > 0 && p.Op() == nil:
 		return outcome.WaitFor(0, infrav1.NodesNotReadyReason, "worker nodes %s are not Ready, and the portal does not repair nodes. Look at them "+
 			"at the portal, or ask its support", outcome.Names(d.plan.NotReady))
+	case d.plan.AnyMayGo:
+		return outcome.StallFor(0, infrav1.OrderUnknownReason, "%d worker nodes exist, but %d are wanted. spec.drainBeforeScaleDown is Possible, and any of them may be the "+
+			"one that the portal removes (status.removalOrder), so none is drained and the portal is not asked. Set spec.removalOrder if you know the order, "+
+			"or set spec.drainBeforeScaleDown to Expected", workers, d.plan.Desired)
 	case len(d.plan.Drained) > 0:
 		return outcome.WaitFor(0, infrav1.ScalingDownReason, "worker nodes %s are drained and wait until the portal accepts fewer workers", outcome.Names(d.plan.Drained))
 	case workers > d.plan.Desired:

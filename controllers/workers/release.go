@@ -73,6 +73,7 @@ func (k Keeper) restoreNodes(ctx context.Context, p *pass.Pass, way access.Way, 
 			}
 			delete(n.Annotations, infrav1.RemediatedAnnotation)
 			delete(n.Annotations, infrav1.DrainRulesAnnotation)
+			delete(n.Annotations, infrav1.BatchAnnotation)
 			enableScaleDown(n)
 		})
 	}

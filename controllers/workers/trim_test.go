@@ -56,7 +56,7 @@ func TestTrimmedNodeReadsTheSame(t *testing.T) {
 	read := func(n *corev1.Node) map[string]any {
 		checks := healthChecks{nodes: []clusterv1.UnhealthyNodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}}
 		return map[string]any{
-			"view": nodeViews([]corev1.Node{*n}, checks, nil, 0), "labels": n.Labels, "control": isControlNode(*n), "annotations": annotationsOf(n),
+			"view": nodeViews([]corev1.Node{*n}, checks, nil, nil, 0), "labels": n.Labels, "control": isControlNode(*n), "annotations": annotationsOf(n),
 			"capacity": n.Status.Capacity, "version": n.Status.NodeInfo.KubeletVersion, "arch": n.Status.NodeInfo.Architecture,
 			"system": n.Status.NodeInfo.OperatingSystem, "version of the object": n.ResourceVersion,
 		}

@@ -54,13 +54,17 @@ func viewOf(p *pass.Pass, d Desired) claims.View {
 		SizeUncertain: p.Record.SizeUncertain,
 		Order:         claims.Order(order.Order),
 		OrderAssumed:  order.Source == infrav1.RemovalOrderAssumed,
-		ObservedOrder: p.Record.RemovalOrder.Order,
+		Evidence:      p.Record.RemovalOrder,
+		DrainPossible: p.ControlPlane.Spec.DrainBeforeScaleDown == infrav1.DrainPossible,
 		Activity:      activityOf(p.Op()),
 		Adopted:       adopted(p),
 		Autoscaled:    d.autoscaled,
 		Now:           time.Now(),
 	}
 	view.Before, view.ScaledDown = nodesBefore(p.Last)
+	if p.Last.Is(operation.Scale) || p.Last.Is(operation.Upgrade) {
+		view.Batch, view.Older = p.Last.ID, p.Last.Before
+	}
 	if op := p.Op(); op.Is(operation.Scale) {
 		view.Target, view.AnswerLost, view.MayResend = op.Size(), op.Lost(), op.Lost() && op.ResendIn() == 0
 	}
@@ -120,9 +124,10 @@ func machineView(m clusterv1.Machine, pm infrav1.PortalMachine) claims.Machine {
 	return view
 }
 
-// nodeViews returns the worker Nodes for a plan. pinned are those with Pods that must not be evicted, if the cluster is autoscaled. The
+// nodeViews returns the worker Nodes for a plan. pinned are those with Pods that must not be evicted, if the cluster is autoscaled.
+// positions are those in the portal's list of instances, as far as they are known. The
 // clock of the API server is behind the manager's by that much.
-func nodeViews(workers []corev1.Node, checks healthChecks, pinned map[string]bool, clockBehind time.Duration) []claims.Node {
+func nodeViews(workers []corev1.Node, checks healthChecks, pinned map[string]bool, positions map[string]int, clockBehind time.Duration) []claims.Node {
 	var views []claims.Node
 	for i := range workers {
 		n := &workers[i]
@@ -135,6 +140,8 @@ func nodeViews(workers []corev1.Node, checks healthChecks, pinned map[string]boo
 				DrainStarted: timeIn(n, infrav1.DrainStartedAnnotation), Drained: timeIn(n, infrav1.DrainedAnnotation),
 			},
 			Remediated:        timeIn(n, infrav1.RemediatedAnnotation),
+			Batch:             n.Annotations[infrav1.BatchAnnotation],
+			Position:          positions[n.Name],
 			DrainRules:        n.Annotations[infrav1.DrainRulesAnnotation],
 			ScaleDownDisabled: metav1.HasAnnotation(n.ObjectMeta, infrav1.ScaleDownDisabledAnnotation),
 		}

@@ -114,7 +114,7 @@ func TestNodeViews(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			pinned := map[string]bool{"w": test.pinned, "another": true}
-			if diff := cmp.Diff([]claims.Node{test.want}, nodeViews([]corev1.Node{*test.node}, healthChecks{nodes: broken}, pinned, 0)); diff != "" {
+			if diff := cmp.Diff([]claims.Node{test.want}, nodeViews([]corev1.Node{*test.node}, healthChecks{nodes: broken}, pinned, nil, 0)); diff != "" {
 				t.Error(diff)
 			}
 		})

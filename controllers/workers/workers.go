@@ -34,7 +34,10 @@ type Memory struct {
 	driftSince time.Time // since when the set has been the same
 	pinned     map[string]bool
 	pinnedAt   time.Time
-	other      otherManager // of the Nodes
+	// positions of instances in the portal's list, by name, and the nodes for which they were read
+	positions   map[string]int
+	positionsOf string
+	other       otherManager // of the Nodes
 }
 
 // decision is a plan with what it was made from.
@@ -49,7 +52,8 @@ type decision struct {
 // Reconcile binds each Machine to a worker node, and keeps the number of workers at the sum of the replicas. It returns the plan, or nil if
 // the number of workers is not known. keepsPause is that of PausePool. The steps are:
 //
-//  1. The plan is made from what the replicas ask for and what exists, as the cache shows it.
+//  1. The plan is made from what the replicas ask for and what exists, as the cache shows it, and again with the portal's list of
+//     instances if nodes have to be told apart by it.
 //  2. A plan that changes something is made again from live reads, because the sum of the replicas and the Machines that are being
 //     deleted must be from the same moment.
 //  3. Nothing is changed if workers cannot be told from control nodes.
@@ -57,6 +61,11 @@ type decision struct {
 //  5. The portal is asked (request).
 func (k Keeper) Reconcile(ctx context.Context, p *pass.Pass, way access.Way, members Members, nodes Nodes, keepsPause bool) (*claims.Plan, outcome.Outcome) {
 	d, err := k.decide(ctx, p, way.Workload, members, nodes)
+	if read := false; err == nil && d.plan.NeedsPositions {
+		if read, err = k.Memory.readPositions(ctx, p, nodes.Workers); read {
+			d, err = k.decide(ctx, p, way.Workload, members, nodes)
+		}
+	}
 	if err == nil && d.changes() {
 		d, err = k.decideLive(ctx, p, way.Workload)
 	}
@@ -106,7 +115,7 @@ func (k Keeper) decide(ctx context.Context, p *pass.Pass, workload access.Worklo
 	}
 	view := viewOf(p, d.desired)
 	view.Machines = machineViews(members, p.Record.Workers, checks)
-	view.Nodes = nodeViews(nodes.Workers, checks, pinned, workload.ClockBehind())
+	view.Nodes = nodeViews(nodes.Workers, checks, pinned, k.Memory.positions, workload.ClockBehind())
 	view.Pool = poolView(p.Cluster, members.pool, nodes)
 	d.view, d.plan = view, claims.Decide(view)
 	return d, nil

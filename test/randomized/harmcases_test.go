@@ -23,25 +23,26 @@ func TestKilled(t *testing.T) {
 		portal   emulator.VictimOrder
 		recorded string
 		removal  emulator.Removal
-		twin     bool // a node of the same second stays
+		batch    string // of a node of the same second that stays, or "" if none does
 		want     bool
 	}{
-		"drained":                     {newest, "", drained, false, false},
-		"with a Pod":                  {newest, "", running, false, true},
-		"with a Pod, cordoned or not": {newest, "", with(func(r *emulator.Removal) { r.Cordoned, r.Pods = false, []string{"default/a"} }), false, true},
-		"amid its drain":              {newest, "", with(func(r *emulator.Removal) { r.Terminating = []string{"default/a"} }), false, true},
-		"without a kubelet":           {newest, "", with(func(r *emulator.Removal) { r.Ready, r.Terminating = false, []string{"default/a"} }), false, false},
-		"one of two of a second":      {newest, "", running, true, false},
-		"no longer taken for newest":  {newest, "none", running, false, false},
-		"oldest, not known yet":       {oldest, "", running, false, false},
-		"oldest, known":               {oldest, "Oldest", running, false, true},
-		"oldest, in doubt again":      {oldest, "none", running, false, false},
-		"random":                      {random, "", running, false, false},
+		"drained":                     {newest, "", drained, "", false},
+		"with a Pod":                  {newest, "", running, "", true},
+		"with a Pod, cordoned or not": {newest, "", with(func(r *emulator.Removal) { r.Cordoned, r.Pods = false, []string{"default/a"} }), "", true},
+		"amid its drain":              {newest, "", with(func(r *emulator.Removal) { r.Terminating = []string{"default/a"} }), "", true},
+		"without a kubelet":           {newest, "", with(func(r *emulator.Removal) { r.Ready, r.Terminating = false, []string{"default/a"} }), "", false},
+		"one of two of a second":      {newest, "", running, "b", false},
+		"one of two of a batch":       {newest, "", running, "c", false},
+		"no longer taken for newest":  {newest, "none", running, "", false},
+		"oldest, not known yet":       {oldest, "", running, "", false},
+		"oldest, known":               {oldest, "Oldest", running, "", true},
+		"oldest, in doubt again":      {oldest, "none", running, "", false},
+		"random":                      {random, "", running, "", false},
 	} {
 		h := newHarm()
-		h.births = map[string]time.Time{"i-1": at(0), "i-2": at(10), "i-3": at(20)}
-		if c.twin {
-			h.births["i-2"] = at(20)
+		h.births = map[string]birth{"i-1": {at(0), "a"}, "i-2": {at(10), "b"}, "i-3": {at(20), "c"}}
+		if c.batch != "" {
+			h.births["i-2"] = birth{at(20), c.batch}
 		}
 		h.orderNoted("before", at(0))
 		h.orderNoted(c.recorded, at(30))
@@ -56,7 +57,7 @@ func TestKilled(t *testing.T) {
 // portal may remove either first, so the judge reports the one with a Pod.
 func TestTwinsThatBothGo(t *testing.T) {
 	h := newHarm()
-	h.births = map[string]time.Time{"i-1": at(0), "i-2": at(20), "i-3": at(20)}
+	h.births = map[string]birth{"i-1": {at(0), "a"}, "i-2": {at(20), "b"}, "i-3": {at(20), "b"}}
 	job := []emulator.LogEntry{
 		{Removal: &emulator.Removal{Machine: "i-2", Ready: true}},
 		{Removal: &emulator.Removal{Machine: "i-3", Ready: true, Pods: []string{"default/a"}}},

@@ -14,11 +14,17 @@ import (
 
 // harm holds what the judges of this file remember to decide whether Pods came to harm.
 type harm struct {
-	births  map[string]time.Time // creation of worker Nodes, by machine
-	removed map[string]bool      // machines that are gone
+	births  map[string]birth // of worker Nodes, by machine
+	removed map[string]bool  // machines that are gone
 	orders  []recordedOrder
 	hasty   map[string]bool   // MachineDeployments whose drains end early
 	holders map[string]string // the MachineDeployment of the last Machine that held each node before its deletion
+}
+
+// birth is when a Node joined, and which operation made it, as far as the provider has noted that.
+type birth struct {
+	at    time.Time
+	batch string
 }
 
 // recordedOrder is the order of removal that the provider expects from a time on.
@@ -28,7 +34,7 @@ type recordedOrder struct {
 }
 
 func newHarm() harm {
-	return harm{births: map[string]time.Time{}, removed: map[string]bool{}, hasty: map[string]bool{}, holders: map[string]string{}}
+	return harm{births: map[string]birth{}, removed: map[string]bool{}, hasty: map[string]bool{}, holders: map[string]string{}}
 }
 
 // orderKnown reports whether the provider knew in which order the portal removes workers, going by what the provider had
@@ -71,12 +77,12 @@ func (h *harm) orderAt(at time.Time) (order string) {
 	return order
 }
 
-// ambiguous reports whether the provider could not know that the portal would remove this node: another node of the same
-// second stays, and Kubernetes writes creation times in seconds.
+// ambiguous reports whether the provider could not know that the portal would remove this node: another node of the same operation, or of
+// the same second, stays.
 func (h *harm) ambiguous(machine string) bool {
 	born, known := h.births[machine]
-	for other, at := range h.births {
-		if known && other != machine && !h.removed[other] && at.Equal(born) {
+	for other, b := range h.births {
+		if known && other != machine && !h.removed[other] && (b.batch == born.batch || b.at.Equal(born.at)) {
 			return true
 		}
 	}

@@ -182,7 +182,7 @@ func (l *life) nodeChanged(n *corev1.Node, gone bool) {
 	}
 	l.nodes[n.Name] = *n
 	known = known && before.UID == n.UID
-	l.births[n.Status.NodeInfo.MachineID] = n.CreationTimestamp.Time
+	l.births[n.Status.NodeInfo.MachineID] = birth{n.CreationTimestamp.Time, n.Annotations[infrav1.BatchAnnotation]}
 	if metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation) && !n.Spec.Unschedulable {
 		l.wrong("Node %s is marked as drained, and it is schedulable", n.Name)
 	}

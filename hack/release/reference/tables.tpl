@@ -82,6 +82,7 @@ Reasons that may need you:
 | `SecretTaken` | delete the Secret in the message, or mark a kubeconfig [as yours](credentials.md#private-control-planes) |
 | `TemplateNotHonored` | revert the template: a cluster has [one size of node](workers.md) |
 | `NodesNotReady`, `NodesUnclaimed`, `NodesDiffer`, `WorkersUnrecognized` | see [Nodes](troubleshooting.md#nodes) |
+| `OrderUnknown` | [every node that may go is to be drained](scale.md#which-node-goes), and that is any of the workers |
 | `ScaleDownDisabled` | of `WorkersReady`, which is True: [the autoscaler removes no nodes](troubleshooting.md#the-autoscaler-removes-no-nodes) |
 | `TooManyNodes` | lower the replicas to [500](limits.md#numbers). Of `Connected`: remove workers at the portal, or delete Node objects of machines that are gone |
 | `DeletionProtected` | the deletion is [refused or held](deletion.md#protect-a-cluster) |
@@ -103,6 +104,7 @@ condition's reason and message. Other events:
 | `NodeDrainBlocked` | the Pods in the message cannot be evicted. [A drain blocks](troubleshooting.md#a-drain-blocks) |
 | `MachineMoved` | a Machine got another Node. The message has the reason |
 | `UnexpectedWorkersRemoved` | the portal removed other workers than expected, perhaps with their Pods. [Set the order](scale.md#which-node-goes) |
+| `UndrainedWorkersRemoved` | the portal removed nodes that took Pods, which are lost. [Rule it out](scale.md#which-node-goes) |
 | `NetworkRemains`, `NetworkMayRemain` | a network or VPC [remains](deletion.md), or may remain |
 | `VolumesRemain`, `VolumesMayRemain` | volumes [remain](deletion.md), billed, or the provider cannot name all of them |
 | `PortalClusterRetained` | the object is gone, and the portal cluster stays, billed |
@@ -126,6 +128,7 @@ The provider sets `portal-*` on its objects and on Machines, and these on Nodes,
 | --- | --- |
 | `drain-started` | the provider drains this cordoned Node |
 | `drained` | the Node is drained and waits for the portal. No Machine is bound to it |
+| `batch` | the operation of the portal that made the Node. [A batch has no order](scale.md#which-node-goes) |
 | `drain-rules` | the rules for a drain, from the last Machine on the Node |
 | `remediated` | a MachineHealthCheck has replaced the Node's Machine |
 | `scale-down-disabled` | the provider has set the [autoscaler's annotation](autoscaler.md#what-it-can-remove) of that name |
@@ -216,6 +219,7 @@ does not change them. Only the active manager reports them.
 | --- | --- | --- | --- |
 | `capportal_jobs_in_flight` | gauge | `operation` | Jobs whose end the manager has not seen yet. |
 | `capportal_oldest_job_start_timestamp_seconds` | gauge | `operation` | When the oldest job in flight was requested, as a Unix time. Absent if no job is in flight. |
+| `capportal_undrained_workers_removed_total` | counter | `namespace`, `name` | Nodes of the control plane that the portal removed although they took Pods. |
 | `capportal_job_duration_seconds` | histogram | `operation`, `outcome` | Time from the request until the manager saw the end of the job. `outcome` is `succeeded` or `failed`. |
 | `capportal_unknown_outcomes` | gauge | `operation` | Creations that wait for a person ([`OutcomeUnknown`](restore.md#a-creation-whose-outcome-is-unknown)). |
 
@@ -268,6 +272,7 @@ $ kubectl apply -f prometheusrule.yaml             # with the operator; add the 
 
 | Alert | What it means, and what to do |
 | --- | --- |
+| `UndrainedWorkersRemoved` | [Which node goes](scale.md#which-node-goes) |
 | `JobStuck` | [A scale or an upgrade does not end](troubleshooting.md#a-scale-or-an-upgrade-does-not-end) |
 | `OutcomeUnknown` | a lost creation waits for a [person](restore.md#a-creation-whose-outcome-is-unknown) |
 | `PortalUnreachable` | see [`PortalUnavailable`](troubleshooting.md#the-portal-or-the-way-to-it) |

@@ -21,9 +21,9 @@ const patience = 10 * time.Minute
 const (
 	clusterName    = "demo"
 	deploymentName = clusterName + "-workers"
-	workers        = 3
+	workers        = 2
 	moreWorkers    = 5
-	fewerWorkers   = 2
+	fewerWorkers   = 3
 	controlNodes   = 3
 )
 
@@ -114,13 +114,18 @@ func (d *demo) steps() []step {
 			act:   d.create, missing: d.missingWorkers(workers), show: true,
 		},
 		{
+			name:  fmt.Sprintf("Run %d Pods in it, of which a quarter may be away at a time: kubectl create deployment, poddisruptionbudget", pods),
+			waits: "all Pods Ready",
+			act:   d.runPods, missing: d.missingPods,
+		},
+		{
 			name:  fmt.Sprintf("Scale its MachineDeployment from %d to %d", workers, moreWorkers),
-			waits: "two more Machines with Nodes",
+			waits: "three more Machines with Nodes",
 			act:   d.scale(moreWorkers), missing: d.missingWorkers(moreWorkers),
 		},
 		{
 			name:  fmt.Sprintf("Scale its MachineDeployment from %d to %d", moreWorkers, fewerWorkers),
-			waits: "three drained and gone; whichever nodes the portal took, the others have a Machine",
+			waits: "two gone, and the three that one job made drained before, because the portal may take any of them; the others have a Machine",
 			act:   d.scale(fewerWorkers), missing: d.missingWorkers(fewerWorkers),
 		},
 		{

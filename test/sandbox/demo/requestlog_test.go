@@ -70,6 +70,26 @@ func TestInspect(t *testing.T) {
 	}
 }
 
+// TestKilled checks that a node is reported which a scale-down removed with its Pods, or while it took Pods.
+func TestKilled(t *testing.T) {
+	for name, test := range map[string]struct {
+		removal *emulator.Removal
+		want    int
+	}{
+		"drained":              {&emulator.Removal{By: emulator.JobScaleCluster, Cordoned: true}, 0},
+		"with a Pod":           {&emulator.Removal{By: emulator.JobScaleCluster, Cordoned: true, Pods: []string{"default/shop"}}, 1},
+		"schedulable":          {&emulator.Removal{By: emulator.JobScaleCluster}, 1},
+		"not by a scale-down":  {&emulator.Removal{By: emulator.JobUpgradeCluster, Pods: []string{"default/shop"}}, 0},
+		"nothing that removes": {nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, problems := killed([]emulator.LogEntry{{Object: "node", ID: "w1", Removal: test.removal}}); len(problems) != test.want {
+				t.Errorf("%v, want %d", problems, test.want)
+			}
+		})
+	}
+}
+
 func TestUndisturbed(t *testing.T) {
 	node := infrav1.BoundNode{Name: "n1", UID: "1"}
 	before := holders{node: "m1"}
