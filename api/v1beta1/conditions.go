@@ -171,7 +171,7 @@ const (
 	// OrderUnknownReason: the portal is not asked for fewer workers, because spec.drainBeforeScaleDown is Possible and it may remove any of them.
 	OrderUnknownReason = "OrderUnknown"
 	// ScaleDownDisabledReason: the workers are ready, but the cluster autoscaler is kept from removing nodes, because the portal removes them in
-	// no known order.
+	// no known order, or because the Pods that must stay cannot be listed.
 	ScaleDownDisabledReason = "ScaleDownDisabled"
 	// WorkersUnrecognizedReason: it is not known which Nodes are workers and which are control nodes.
 	WorkersUnrecognizedReason = "WorkersUnrecognized"

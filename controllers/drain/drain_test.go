@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -297,47 +296,4 @@ func TestRules(t *testing.T) {
 	if began := time.Now(); minute.Expired(began) || !minute.Expired(began.Add(-time.Minute)) || of("", nil).Expired(began.Add(-time.Hour)) {
 		t.Error("a drain ends at another time than the Machine says")
 	}
-}
-
-// TestPinned checks which Pods keep the cluster autoscaler from removing their Node.
-func TestPinned(t *testing.T) {
-	phase := func(phase corev1.PodPhase) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Status.Phase = phase } }
-	unsafe := annotated(safeToEvict, "false")
-	tests := map[string]struct {
-		pod  corev1.Pod
-		want bool
-	}{
-		"no annotation":        {pod("web", phase(corev1.PodRunning)), false},
-		"running":              {pod("db", unsafe, phase(corev1.PodRunning)), true},
-		"pending, on its Node": {pod("db", unsafe, phase(corev1.PodPending)), true},
-		"succeeded":            {pod("job", unsafe, phase(corev1.PodSucceeded)), false},
-		"failed":               {pod("job", unsafe, phase(corev1.PodFailed)), false},
-		"safe":                 {pod("web", annotated(safeToEvict, "true"), phase(corev1.PodRunning)), false},
-		"another value":        {pod("web", annotated(safeToEvict, ""), phase(corev1.PodRunning)), false},
-	}
-	for title, test := range tests {
-		if got := pinned(&test.pod); got != test.want {
-			t.Errorf("%s: %t, want %t", title, got, test.want)
-		}
-	}
-}
-
-// TestPinnedOfEndlessPods: an API server whose pages of Pods do not end does not hold a pass forever.
-func TestPinnedOfEndlessPods(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pages := 0
-		workload := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme(t)).Build(), interceptor.Funcs{
-			List: func(ctx context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
-				if pages++; pages > 1000 {
-					t.Fatal("1,000 pages were read")
-				}
-				list.SetContinue("more")
-				time.Sleep(100 * time.Millisecond)
-				return ctx.Err()
-			},
-		})
-		if _, err := PinnedNodes(t.Context(), workload); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%d pages: %v", pages, err)
-		}
-	})
 }

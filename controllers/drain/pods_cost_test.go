@@ -73,7 +73,7 @@ func BenchmarkPinnedPods(b *testing.B) {
 }
 
 // newWorkloadClient returns a client that reaches the API server as those of connections do.
-func newWorkloadClient(b *testing.B, server *httptest.Server) client.Client {
+func newWorkloadClient(b testing.TB, server *httptest.Server) client.Client {
 	b.Helper()
 	authority := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	stored := kubeconfigs.For(fmt.Sprintf("server: '%s', certificate-authority-data: %s", server.URL, authority), "token: t")

@@ -30,7 +30,7 @@ func TestForgetDeletedCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := f.pass()
-		for _, field := range []string{"drift", "pinned"} {
+		for _, field := range []string{"drift", "pins"} {
 			if reflect.ValueOf(f.manager.memory(s).workers).FieldByName(field).IsZero() {
 				t.Fatalf("%s is not remembered of a cluster that is not being deleted: %+v", field, f.manager.memory(s))
 			}

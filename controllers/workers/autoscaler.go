@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -64,22 +65,47 @@ func mayLose(md *clusterv1.MachineDeployment) bool {
 // pinsAge is how long the list of the Pods of an autoscaled cluster is used.
 const pinsAge = 5 * time.Second
 
-// pinnedNodes returns the names of the Nodes of an autoscaled cluster that run Pods which must not be evicted. It lists the Pods
-// only while the autoscaler could remove a node, because no other read of a workload cluster costs as much. Until then, the last
-// list is used.
-func (m *Memory) pinnedNodes(ctx context.Context, workload client.Client, d Desired) (map[string]bool, error) {
+// pins are the Nodes of an autoscaled cluster that run Pods which must not be evicted.
+type pins struct {
+	nodes map[string]bool
+	at    time.Time // when the Pods were listed, or zero
+	// problem is why the Pods cannot be listed, or "". It is the error of the first attempt, so that the condition does not change with every
+	// attempt. Until the Pods are listed again, all Nodes count as pinned.
+	problem string
+}
+
+// on returns those of the Nodes that are pinned.
+func (p pins) on(workers []corev1.Node) map[string]bool {
+	if p.problem == "" {
+		return p.nodes
+	}
+	all := map[string]bool{}
+	for _, n := range workers {
+		all[n.Name] = true
+	}
+	return all
+}
+
+// lookAtPods finds out which Nodes of an autoscaled cluster are pinned. It lists the Pods only while the autoscaler could remove a node,
+// because no other read of a workload cluster costs as much. Until then, the last list is used. A list that fails holds up nothing but the
+// autoscaler: a scale, a drain or a bind does not depend on these Pods.
+func (m *Memory) lookAtPods(ctx context.Context, workload client.Client, d Desired) pins {
 	if !d.autoscaled {
-		m.pinned = nil
-		return nil, nil
+		m.pins = pins{}
+		return m.pins
 	}
-	if m.pinned == nil || d.mayLose && time.Since(m.pinnedAt) >= pinsAge {
+	if m.pins.at.IsZero() || (d.mayLose || m.pins.problem != "") && time.Since(m.pins.at) >= pinsAge {
 		nodes, err := drain.PinnedNodes(ctx, workload)
-		if err != nil {
-			return nil, err
+		switch {
+		case err == nil:
+			m.pins = pins{nodes: nodes}
+		case m.pins.problem == "":
+			m.pins.problem = err.Error()
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to list the Pods of an autoscaled cluster. The cluster autoscaler may remove no node until this works")
 		}
-		m.pinned, m.pinnedAt = nodes, time.Now()
+		m.pins.at = time.Now()
 	}
-	return m.pinned, nil
+	return m.pins
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachinetemplates/status,verbs=patch

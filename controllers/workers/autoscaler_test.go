@@ -139,7 +139,7 @@ func TestCapacityOfEachTemplate(t *testing.T) {
 	}
 }
 
-// pods is a workload cluster that hands out its Pods one at a time, and counts how often the first is asked for.
+// pods is a workload cluster that hands out its Pods, or their metadata, one at a time, and counts how often the first metadata is asked for.
 type pods struct {
 	client.Client
 	all   []corev1.Pod
@@ -152,32 +152,28 @@ func newPods(t *testing.T) *pods {
 	p := &pods{}
 	p.Client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(newScheme(t)).Build(), interceptor.Funcs{
 		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			options, pods := (&client.ListOptions{}).ApplyOptions(opts), list.(*metav1.PartialObjectMetadataList)
+			options := (&client.ListOptions{}).ApplyOptions(opts)
 			from, _ := strconv.Atoi(options.Continue)
-			if from == 0 {
+			metadata, _ := list.(*metav1.PartialObjectMetadataList)
+			if from == 0 && metadata != nil {
 				p.looks++
 			}
 			if p.err != nil {
 				return p.err
 			}
 			to := min(from+1, len(p.all))
-			pods.Items, pods.Continue = nil, ""
 			for _, pod := range p.all[from:to] {
-				pods.Items = append(pods.Items, metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta})
+				if metadata != nil {
+					metadata.Items = append(metadata.Items, metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta})
+					continue
+				}
+				full := list.(*corev1.PodList)
+				full.Items = append(full.Items, pod)
 			}
 			if to < len(p.all) {
-				pods.Continue = strconv.Itoa(to)
+				list.SetContinue(strconv.Itoa(to))
 			}
 			return nil
-		},
-		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
-			for _, pod := range p.all {
-				if pod.Name == key.Name && pod.Annotations != nil {
-					pod.DeepCopyInto(obj.(*corev1.Pod))
-					return nil
-				}
-			}
-			return fmt.Errorf("Pod %s is read, which may be evicted", key.Name)
 		},
 	})
 	return p
@@ -202,12 +198,9 @@ func TestPinnedNodes(t *testing.T) {
 		workload, known, desired := newPods(t), &Memory{}, Desired{autoscaled: true, mayLose: true}
 		look := func(moment string, looks int, want map[string]bool) {
 			t.Helper()
-			got, err := known.pinnedNodes(t.Context(), workload, desired)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, got); diff != "" || workload.looks != looks {
-				t.Errorf("%s: %d looks, want %d; %s", moment, workload.looks, looks, diff)
+			got := known.lookAtPods(t.Context(), workload, desired)
+			if diff := cmp.Diff(want, got.nodes); diff != "" || workload.looks != looks || got.problem != "" {
+				t.Errorf("%s: %d looks, want %d; %s; %s", moment, workload.looks, looks, diff, got.problem)
 			}
 		}
 		workload.run("n1", "n1!", "n2", "n3!")
@@ -230,13 +223,16 @@ func TestPinnedNodes(t *testing.T) {
 		workload.run("n1!")
 		desired.autoscaled = true
 		look("autoscaled again", 5, map[string]bool{"n1": true})
-		workload.err = errors.New("no quorum")
-		time.Sleep(pinsAge)
-		for range 2 {
-			if got, err := known.pinnedNodes(t.Context(), workload, desired); err == nil {
-				t.Errorf("a failed read: %v", got)
+		workers := []corev1.Node{*nodeWith(), *nodeWith(func(n *corev1.Node) { n.Name = "other" })}
+		for i, problem := range []string{"no quorum", "no quorum, again"} { // the condition keeps the first text
+			workload.err = errors.New(problem)
+			time.Sleep(pinsAge)
+			got := known.lookAtPods(t.Context(), workload, desired)
+			if diff := cmp.Diff(map[string]bool{"w": true, "other": true}, got.on(workers)); diff != "" || got.problem != "no quorum" || workload.looks != 6+i {
+				t.Errorf("a failed read: %q after %d looks: %s", got.problem, workload.looks, diff)
 			}
 		}
+		time.Sleep(pinsAge)
 		workload.err = nil
 		look("after it", 8, map[string]bool{"n1": true})
 		desired.mayLose = false

@@ -86,6 +86,9 @@ func (d *decision) countOutcome(p *pass.Pass) outcome.Outcome {
 		return outcome.WaitFor(0, infrav1.ScalingDownReason, "worker nodes %s are drained and wait until the portal accepts fewer workers", outcome.Names(d.plan.Drained))
 	case workers > d.plan.Desired:
 		return outcome.WaitFor(0, infrav1.ScalingDownReason, "%d worker nodes exist, but %d are wanted. Waiting for core to delete Machines", workers, d.plan.Desired)
+	case d.pins.problem != "":
+		return outcome.DoneAs(infrav1.ScaleDownDisabledReason, "the Pods cannot be listed, so the cluster autoscaler is kept from removing nodes: "+
+			d.pins.problem+". The provider tries again. If this lasts, look at the API server of the workload cluster")
 	case d.desired.autoscaled && claims.Order(ExpectedOrder(p).Order) == claims.Random:
 		return outcome.DoneAs(infrav1.ScaleDownDisabledReason, "the order in which the portal removes workers is not known, so the cluster "+
 			"autoscaler is kept from removing nodes. If the portal has an order, set spec.removalOrder")

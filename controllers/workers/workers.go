@@ -32,8 +32,7 @@ type Keeper struct {
 type Memory struct {
 	drift      string    // the set of nodes that differs from the size, or ""
 	driftSince time.Time // since when the set has been the same
-	pinned     map[string]bool
-	pinnedAt   time.Time
+	pins       pins
 	// positions of instances in the portal's list, by name, and the nodes for which they were read
 	positions   map[string]int
 	positionsOf string
@@ -45,6 +44,7 @@ type decision struct {
 	members Members
 	nodes   Nodes
 	desired Desired
+	pins    pins
 	view    claims.View
 	plan    claims.Plan
 }
@@ -109,13 +109,10 @@ func (k Keeper) decide(ctx context.Context, p *pass.Pass, workload access.Worklo
 	if err != nil {
 		return nil, fmt.Errorf("list MachineHealthChecks: %w", err)
 	}
-	pinned, err := k.Memory.pinnedNodes(ctx, workload.Client(), d.desired)
-	if err != nil {
-		return nil, fmt.Errorf("list Pods: %w", err)
-	}
+	d.pins = k.Memory.lookAtPods(ctx, workload.Client(), d.desired)
 	view := viewOf(p, d.desired)
 	view.Machines = machineViews(members, p.Record.Workers, checks)
-	view.Nodes = nodeViews(nodes.Workers, checks, pinned, k.Memory.positions, workload.ClockBehind())
+	view.Nodes = nodeViews(nodes.Workers, checks, d.pins.on(nodes.Workers), k.Memory.positions, workload.ClockBehind())
 	view.Pool = poolView(p.Cluster, members.pool, nodes)
 	d.view, d.plan = view, claims.Decide(view)
 	return d, nil
