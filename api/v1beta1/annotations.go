@@ -94,12 +94,16 @@ const (
 	// about to be asked for fewer workers. Its value is the time when the drain started (RFC 3339). The Node is cordoned.
 	DrainStartedAnnotation = "infrastructure.cluster.x-k8s.io/drain-started"
 
+	// VolumeDetachStartedAnnotation is on a Node that the provider drains itself and that has no Pods left, but volumes. Its value is the time
+	// when the provider began to wait until they are detached (RFC 3339), from which nodeVolumeDetachTimeoutSeconds counts.
+	VolumeDetachStartedAnnotation = "infrastructure.cluster.x-k8s.io/volume-detach-started"
+
 	// DrainedAnnotation is on a Node that was drained and waits for the portal to remove it. Its value is the time when the drain
 	// ended (RFC 3339). The Node stays cordoned, and no Machine is bound to it, until it is removed or the replicas rise.
 	DrainedAnnotation = "infrastructure.cluster.x-k8s.io/drained"
 
 	// DrainRulesAnnotation is on a Node that a Machine gave up. Its value has what the Machine said about the drain of the Node, as
-	// JSON: its labels, by which MachineDrainRules select it, its drain timeout, and whether it was excluded from drains.
+	// JSON: its labels, by which MachineDrainRules select it, its timeouts, and what it was excluded from.
 	DrainRulesAnnotation = "infrastructure.cluster.x-k8s.io/drain-rules"
 
 	// RemediatedAnnotation is on a Node whose Machine a MachineHealthCheck had replaced. Its value is the time when the Machine

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package drain evicts the Pods of a Node that no Machine claims. Core drains the Nodes of Machines, so the provider drains the
-// others, with core's own helper, and under the rules of the Machine that last held the Node.
+// Package drain evicts the Pods of a Node that no Machine claims, and finds out which of its volumes are still attached. Core drains the Nodes of
+// Machines, so the provider drains the others, with core's own helper, and under the rules of the Machine that last held the Node.
 package drain
 
 import (
@@ -31,12 +31,20 @@ type Rules struct {
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 	// Excluded reports that the Machine has the annotation machine.cluster.x-k8s.io/exclude-node-draining.
 	Excluded bool `json:"excluded,omitempty"`
+	// VolumeTimeoutSeconds is how long the drain waits, after the Pods are gone, until volumes are detached. 0 means forever.
+	VolumeTimeoutSeconds int32 `json:"volumeTimeoutSeconds,omitempty"`
+	// VolumesExcluded reports that the Machine has the annotation machine.cluster.x-k8s.io/exclude-wait-for-node-volume-detach.
+	VolumesExcluded bool `json:"volumesExcluded,omitempty"`
 }
 
 // RulesOf returns the rules of a Machine, or of the template that Machines are made from.
 func RulesOf(labels, annotations map[string]string, deletion clusterv1.MachineDeletionSpec) Rules {
 	_, excluded := annotations[clusterv1.ExcludeNodeDrainingAnnotation]
-	return Rules{Labels: labels, TimeoutSeconds: ptr.Deref(deletion.NodeDrainTimeoutSeconds, 0), Excluded: excluded}
+	_, volumesExcluded := annotations[clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation]
+	return Rules{
+		Labels: labels, TimeoutSeconds: ptr.Deref(deletion.NodeDrainTimeoutSeconds, 0), Excluded: excluded,
+		VolumeTimeoutSeconds: ptr.Deref(deletion.NodeVolumeDetachTimeoutSeconds, 0), VolumesExcluded: volumesExcluded,
+	}
 }
 
 // String encodes the rules for the Node's annotation.
@@ -52,8 +60,15 @@ func Parse(note string) (r Rules, found bool) {
 }
 
 // Expired reports whether the drain has taken as long as it may.
-func (r Rules) Expired(started time.Time) bool {
-	return r.TimeoutSeconds > 0 && time.Since(started) >= time.Duration(r.TimeoutSeconds)*time.Second
+func (r Rules) Expired(started time.Time) bool { return expired(started, r.TimeoutSeconds) }
+
+// VolumesExpired reports whether the drain has waited for volumes as long as it may. started is zero if it has not begun to wait.
+func (r Rules) VolumesExpired(started time.Time) bool {
+	return !started.IsZero() && expired(started, r.VolumeTimeoutSeconds)
+}
+
+func expired(started time.Time, seconds int32) bool {
+	return seconds > 0 && time.Since(started) >= time.Duration(seconds)*time.Second
 }
 
 // Step evicts those Pods of the Node that are next, as core would, and returns what the drain waits for, or "" if no Pod is left. A
@@ -64,8 +79,7 @@ func Step(ctx context.Context, management, workload client.Client, cluster *clus
 		helper.GracePeriodSeconds, helper.SkipWaitForDeleteTimeoutSeconds = 1, 1
 	}
 	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).V(4)) // the helper logs each step
-	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Labels: rules.Labels}}
-	pods, err := helper.GetPodsForEviction(ctx, cluster, machine, node.Name)
+	pods, err := helper.GetPodsForEviction(ctx, cluster, machineWith(cluster, rules), node.Name)
 	switch {
 	case err != nil:
 		return err.Error()

@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -51,7 +52,7 @@ func newAPIServer(t *testing.T, pods ...corev1.Pod) *apiServer {
 
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	return schemes.Of(t, corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme, clusterv1.AddToScheme)
+	return schemes.Of(t, corev1.AddToScheme, appsv1.AddToScheme, storagev1.AddToScheme, policyv1.AddToScheme, clusterv1.AddToScheme)
 }
 
 func (s *apiServer) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -282,7 +283,11 @@ func TestRules(t *testing.T) {
 	of := func(annotation string, seconds *int32) Rules {
 		return RulesOf(map[string]string{"a": "b"}, map[string]string{annotation: ""}, clusterv1.MachineDeletionSpec{NodeDrainTimeoutSeconds: seconds})
 	}
-	for _, rules := range []Rules{of("", nil), of("", ptr.To[int32](60)), of(clusterv1.ExcludeNodeDrainingAnnotation, ptr.To[int32](0))} {
+	volumes := RulesOf(nil, nil, clusterv1.MachineDeletionSpec{NodeVolumeDetachTimeoutSeconds: ptr.To[int32](60)})
+	for _, rules := range []Rules{
+		of("", nil), of("", ptr.To[int32](60)), of(clusterv1.ExcludeNodeDrainingAnnotation, ptr.To[int32](0)),
+		of(clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation, nil), volumes,
+	} {
 		if read, found := Parse(rules.String()); !found || !reflect.DeepEqual(read, rules) {
 			t.Errorf("%+v is read as %+v, %t", rules, read, found)
 		}
@@ -295,5 +300,8 @@ func TestRules(t *testing.T) {
 	minute := of("", ptr.To[int32](60))
 	if began := time.Now(); minute.Expired(began) || !minute.Expired(began.Add(-time.Minute)) || of("", nil).Expired(began.Add(-time.Hour)) {
 		t.Error("a drain ends at another time than the Machine says")
+	}
+	if began := time.Now(); volumes.VolumesExpired(began) || !volumes.VolumesExpired(began.Add(-time.Minute)) || volumes.VolumesExpired(time.Time{}) || minute.VolumesExpired(began.Add(-time.Hour)) {
+		t.Error("a drain waits for volumes longer or shorter than the Machine says")
 	}
 }

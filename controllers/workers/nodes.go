@@ -77,13 +77,14 @@ func applyToNode(n *corev1.Node, seen, want claims.Node) {
 	}
 }
 
-// setDrainState cordons the Node, or makes it schedulable, and records how far its drain is. An autoscaler that restarts would make
-// a Node with its taint schedulable.
+// setDrainState cordons the Node, or makes it schedulable, and records how far its drain is. A drain that begins, ends or is undone waits for no
+// volumes. An autoscaler that restarts would make a Node with its taint schedulable.
 func setDrainState(n *corev1.Node, state claims.DrainState) {
 	n.Spec.Unschedulable = state.Cordoned
 	if !state.TaintedByAutoscaler {
 		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == autoscalerTaint })
 	}
+	delete(n.Annotations, infrav1.VolumeDetachStartedAnnotation)
 	setTime(n, infrav1.DrainStartedAnnotation, state.DrainStarted)
 	setTime(n, infrav1.DrainedAnnotation, state.Drained)
 }
@@ -100,28 +101,38 @@ func setTime(n *corev1.Node, annotation string, t time.Time) {
 // evictTimeout bounds one step of a drain, so an API server that does not answer does not hold up other clusters.
 const evictTimeout = 10 * time.Second
 
-// drainNode takes one step of the provider's own drain: it cordons the Node, or evicts Pods, or records that none is left. Like
-// core's, the drain ends after the Node's timeout, even if Pods are left. state becomes what was written.
+// drainNode takes one step of the provider's own drain: it cordons the Node, or evicts Pods, or waits until volumes are detached, or records
+// that neither is left. Like core's, each of the two waits ends after its timeout. state becomes what was written.
 func (k Keeper) drainNode(
 	ctx context.Context, cluster *clusterv1.Cluster, workload client.Client, node *corev1.Node, rules drain.Rules, state *claims.DrainState,
 ) (waits string, err error) {
+	writer := operation.Writer{Client: workload}
 	write := func(next claims.DrainState) error {
 		*state = next
-		return operation.Writer{Client: workload}.Change(ctx, node, func() { setDrainState(node, next) })
+		return writer.Change(ctx, node, func() { setDrainState(node, next) })
 	}
 	started := timeIn(node, infrav1.DrainStartedAnnotation)
 	if started.IsZero() || !node.Spec.Unschedulable {
 		return "", write(claims.DrainState{Cordoned: true, TaintedByAutoscaler: tainted(node, autoscalerTaint), DrainStarted: time.Now()})
 	}
+	limited, cancel := context.WithTimeout(ctx, evictTimeout)
+	defer cancel()
 	if !rules.Excluded {
-		ctx, cancel := context.WithTimeout(ctx, evictTimeout)
-		defer cancel()
-		waits := drain.Step(ctx, k.Client, workload, cluster, node, rules)
-		if waits != "" && !rules.Expired(started) {
+		if waits := drain.Step(limited, k.Client, workload, cluster, node, rules); waits != "" && !rules.Expired(started) {
 			return waits, nil
 		}
 	}
-	return "", write(claims.DrainState{Cordoned: true, Drained: time.Now()})
+	detaching := timeIn(node, infrav1.VolumeDetachStartedAnnotation)
+	if !rules.VolumesExcluded && !rules.VolumesExpired(detaching) {
+		waits = drain.Volumes(limited, k.Client, workload, cluster, node, rules)
+	}
+	switch {
+	case waits == "":
+		return "", write(claims.DrainState{Cordoned: true, Drained: time.Now()})
+	case detaching.IsZero():
+		return waits, writer.Change(ctx, node, func() { setTime(node, infrav1.VolumeDetachStartedAnnotation, time.Now()) })
+	}
+	return waits, nil
 }
 
 // drainRules are those that the last Machine of the Node noted when it gave the Node up. A Node without a note follows the

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -53,7 +54,7 @@ func inFlight(op operation.Operation) func(*scene) {
 
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	return schemes.Of(t, corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme)
+	return schemes.Of(t, corev1.AddToScheme, storagev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme)
 }
 
 // connection is a connection to a workload cluster whose API server is a client.

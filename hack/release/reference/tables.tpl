@@ -127,6 +127,7 @@ The provider sets `portal-*` on its objects and on Machines, and these on Nodes,
 | Annotation | Meaning |
 | --- | --- |
 | `drain-started` | the provider drains this cordoned Node |
+| `volume-detach-started` | its Pods are gone, and the provider waits until its volumes are detached |
 | `drained` | the Node is drained and waits for the portal. No Machine is bound to it |
 | `batch` | the operation of the portal that made the Node. [A batch has no order](scale.md#which-node-goes) |
 | `drain-rules` | the rules for a drain, from the last Machine on the Node |
