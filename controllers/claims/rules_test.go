@@ -36,8 +36,8 @@ func TestRelease(t *testing.T) {
 			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m2", "n2", of("b"), ruled("b"))}},
 			"note n2, bind m2/n1",
 		},
-		"core skipped the drain of a Machine whose PortalMachine was being deleted: its node does not count as drained": {
-			View{Desired: 0, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", skipped)}},
+		"core skipped the drain of a Machine whose PortalMachine was being deleted: its node, which a user had cordoned, does not count as drained": {
+			View{Desired: 0, Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1", skipped)}},
 			"detach m1",
 		},
 		"scale down again after a refusal: the drained node is still drained": {

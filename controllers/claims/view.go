@@ -79,7 +79,7 @@ type Machine struct {
 	Deleting              bool // it or its PortalMachine is being deleted
 	PreDrain              bool // our pre-drain hook is on it
 	PreTerminate          bool // our pre-terminate hook is on it
-	Drained               bool // core waits at the pre-terminate hook
+	Drained               bool // core waits at the pre-terminate hook, and for ours alone
 	DrainSkipped          bool // core came to that hook without a drain, although it knew the Node
 
 	// ClaimProviderID, ClaimNode and ClaimNodeUID are from the spec of the PortalMachine.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -101,7 +102,7 @@ func machineView(m clusterv1.Machine, pm infrav1.PortalMachine) claims.Machine {
 		Name:                 m.Name,
 		Created:              m.CreationTimestamp.Time,
 		MachineSet:           m.Labels[clusterv1.MachineSetNameLabel],
-		Owner:                cmp.Or(m.Labels[clusterv1.MachineDeploymentNameLabel], m.Labels[clusterv1.MachineSetNameLabel]),
+		Owner:                cmp.Or(m.Labels[clusterv1.MachineDeploymentNameLabel], m.Labels[clusterv1.MachineSetNameLabel], "/"+m.Name), // no name has a slash
 		Outdated:             conditions.GetReason(&m, clusterv1.MachineUpToDateCondition) == clusterv1.MachineNotUpToDateReason,
 		DeleteFirst:          metav1.HasAnnotation(m.ObjectMeta, clusterv1.DeleteMachineAnnotation),
 		Unhealthy:            conditions.IsFalse(&m, clusterv1.MachineHealthCheckSucceededCondition),
@@ -109,7 +110,7 @@ func machineView(m clusterv1.Machine, pm infrav1.PortalMachine) claims.Machine {
 		Deleting:             !m.DeletionTimestamp.IsZero() || !pm.DeletionTimestamp.IsZero(),
 		PreDrain:             metav1.HasAnnotation(m.ObjectMeta, infrav1.PreDrainHook),
 		PreTerminate:         metav1.HasAnnotation(m.ObjectMeta, infrav1.PreTerminateHook),
-		Drained:              deleting == clusterv1.MachineDeletingWaitingForPreTerminateHookReason,
+		Drained:              deleting == clusterv1.MachineDeletingWaitingForPreTerminateHookReason && len(othersHooks(&m)) == 0,
 		DrainRules:           rules.String(),
 		ClaimProviderID:      pm.Spec.ProviderID,
 		PortalMachineDeleted: !pm.DeletionTimestamp.IsZero(),
@@ -122,6 +123,18 @@ func machineView(m clusterv1.Machine, pm infrav1.PortalMachine) claims.Machine {
 		view.ClaimNode, view.ClaimNodeUID = pm.Spec.Node.Name, pm.Spec.Node.UID
 	}
 	return view
+}
+
+// othersHooks returns the pre-terminate hooks of other controllers, sorted. Core waits for theirs as it waits for ours, and each of them may
+// still have work to do on the Node.
+func othersHooks(m *clusterv1.Machine) (hooks []string) {
+	for key := range m.Annotations {
+		if strings.HasPrefix(key, clusterv1.PreTerminateDeleteHookAnnotationPrefix) && key != infrav1.PreTerminateHook {
+			hooks = append(hooks, key)
+		}
+	}
+	slices.Sort(hooks)
+	return hooks
 }
 
 // nodeViews returns the worker Nodes for a plan. pinned are those with Pods that must not be evicted, if the cluster is autoscaled.

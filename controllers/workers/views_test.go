@@ -3,10 +3,11 @@
 package workers
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -114,7 +115,7 @@ func TestNodeViews(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			pinned := map[string]bool{"w": test.pinned, "another": true}
-			if diff := cmp.Diff([]claims.Node{test.want}, nodeViews([]corev1.Node{*test.node}, healthChecks{nodes: broken}, pinned, nil, 0)); diff != "" {
+			if diff := gocmp.Diff([]claims.Node{test.want}, nodeViews([]corev1.Node{*test.node}, healthChecks{nodes: broken}, pinned, nil, 0)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -159,6 +160,11 @@ func TestMachineView(t *testing.T) {
 			deleting(clusterv1.MachineDeletingWaitingForPreTerminateHookReason)(m, pm)
 			m.Status.Deletion = &clusterv1.MachineDeletionStatus{NodeDrainStartTime: *now}
 		}, claims.Machine{Deleting: true, Drained: true}},
+		"core has drained it, and a storage operator has not finished": {func(m *clusterv1.Machine, pm *infrav1.PortalMachine) {
+			annotate(infrav1.PreTerminateHook, clusterv1.PreTerminateDeleteHookAnnotationPrefix+"/evacuation")(m, pm)
+			deleting(clusterv1.MachineDeletingWaitingForPreTerminateHookReason)(m, pm)
+			m.Status.Deletion = &clusterv1.MachineDeletionStatus{NodeDrainStartTime: *now}
+		}, claims.Machine{Deleting: true, PreTerminate: true}},
 		"core has skipped its drain": {deleting(clusterv1.MachineDeletingWaitingForPreTerminateHookReason),
 			claims.Machine{Deleting: true, Drained: true, DrainSkipped: true}},
 		"excluded from drains": {func(m *clusterv1.Machine, pm *infrav1.PortalMachine) {
@@ -190,17 +196,16 @@ func TestMachineView(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			m, pm := clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, infrav1.PortalMachine{}
 			test.change(&m, &pm)
-			if test.want.Name = "m"; test.want.DrainRules == "" {
-				test.want.DrainRules = "{}"
-			}
-			if diff := cmp.Diff(test.want, machineView(m, pm)); diff != "" {
+			test.want.Name, test.want.Owner, test.want.DrainRules = "m", cmp.Or(test.want.Owner, "/m"), cmp.Or(test.want.DrainRules, "{}")
+			if diff := gocmp.Diff(test.want, machineView(m, pm)); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
-// TestMachineViews checks which Machines a plan sees, and which of them ask for workers that the portal cluster does not have.
+// TestMachineViews checks which Machines a plan sees, and which of them ask for workers that the portal cluster does not have. Machines of
+// their own have each other's nodes only if no rules of theirs are broken, so they do not count as one MachineDeployment.
 func TestMachineViews(t *testing.T) {
 	machine := func(name, claim string, deleted bool) (m clusterv1.Machine) {
 		m.Name, m.Spec.InfrastructureRef.Name, m.Spec.ProviderID = name, claim, "cloud://"+name
@@ -220,12 +225,12 @@ func TestMachineViews(t *testing.T) {
 	all.Machines[0].Status.Conditions = []metav1.Condition{{Type: "Licensed", Status: metav1.ConditionFalse}}
 	checks := healthChecks{machines: []clusterv1.UnhealthyMachineCondition{{Type: "Licensed", Status: metav1.ConditionFalse}}}
 	want := []claims.Machine{
-		{Name: "m1", DrainRules: "{}", ProviderID: "cloud://m1", ClaimProviderID: "cloud://c1", HasUnhealthyCondition: true},
-		{Name: "m2", DrainRules: "{}", ProviderID: "cloud://m2", ClaimProviderID: "cloud://c2", TemplateMismatch: true},
+		{Name: "m1", Owner: "/m1", DrainRules: "{}", ProviderID: "cloud://m1", ClaimProviderID: "cloud://c1", HasUnhealthyCondition: true},
+		{Name: "m2", Owner: "/m2", DrainRules: "{}", ProviderID: "cloud://m2", ClaimProviderID: "cloud://c2", TemplateMismatch: true},
 		// m3 has no PortalMachine yet, and m4's was deleted by hand
-		{Name: "m4", DrainRules: "{}", ProviderID: "cloud://m4", ClaimProviderID: "cloud://m4", Deleting: true, PortalMachineDeleted: true},
+		{Name: "m4", Owner: "/m4", DrainRules: "{}", ProviderID: "cloud://m4", ClaimProviderID: "cloud://m4", Deleting: true, PortalMachineDeleted: true},
 	}
-	if diff := cmp.Diff(want, machineViews(all, &infrav1.WorkerParameters{ServiceOfferingID: "small"}, checks)); diff != "" {
+	if diff := gocmp.Diff(want, machineViews(all, &infrav1.WorkerParameters{ServiceOfferingID: "small"}, checks)); diff != "" {
 		t.Error(diff)
 	}
 	// adopted: the parameters of the workers are unknown
