@@ -75,6 +75,15 @@ func (o Outcome) Prefix(format string, args ...any) Outcome {
 	return o
 }
 
+// With returns the outcome with one more sentence in its message.
+func (o Outcome) With(text string) Outcome {
+	if o.Message != "" {
+		text = o.Message + ". " + text
+	}
+	o.Message = text
+	return o
+}
+
 // DoneWith is the outcome of a step that is done and has a message.
 func DoneWith(format string, args ...any) Outcome {
 	return Outcome{Kind: Done, Message: fmt.Sprintf(format, args...)}
@@ -150,3 +159,11 @@ func FirstError(outcomes ...Outcome) error {
 
 // Names lists the names for a message, sorted, so that the message does not depend on their order.
 func Names(names []string) string { return strings.Join(slices.Sorted(slices.Values(names)), ", ") }
+
+// Count is a number of things for a message: "1 Machine", "2 Machines".
+func Count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}

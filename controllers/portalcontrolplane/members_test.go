@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -19,19 +21,24 @@ import (
 )
 
 // TestCollectedDeploymentsKeepTheirWorkers deletes MachineDeployments, one after the other. If the garbage collector does, or someone does
-// although the Cluster is protected, the portal is never asked for fewer workers, and no node is drained, neither in between
-// nor when all are gone. If a person replaces them in the meantime, it is not asked for more workers either.
+// although the Cluster is protected, or who deletes the namespace, the portal is never asked for fewer workers, and no node is drained, neither
+// in between nor when all are gone. If a person replaces them in the meantime, it is not asked for more workers either.
 func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 	for title, test := range map[string]struct {
 		owner     types.UID
 		replaced  bool
 		protected bool
+		ending    bool          // the namespace is being deleted
+		apart     time.Duration // between the deletions
 		kind      outcome.Kind
 		holds     string // the reason, or "" if the portal is asked
 	}{
 		"collector":                             {owner: "earlier", kind: outcome.Stalled, holds: infrav1.DeletionNotConfirmedReason},
 		"collector, and a person replaces them": {owner: "earlier", replaced: true, kind: outcome.Stalled, holds: infrav1.DeletionNotConfirmedReason},
 		"of a protected Cluster":                {protected: true, kind: outcome.Wait, holds: infrav1.WaitingForObjectReason},
+		"of a protected Cluster, minutes apart": {protected: true, apart: 2 * time.Minute, kind: outcome.Wait, holds: infrav1.WaitingForObjectReason},
+		"with the namespace, which ends later":  {ending: true, kind: outcome.Blocked, holds: infrav1.DeletingReason},
+		"with the namespace, minutes apart":     {ending: true, apart: 2 * time.Minute, kind: outcome.Blocked, holds: infrav1.DeletingReason},
 		"a person":                              {},
 	} {
 		t.Run(title, func(t *testing.T) {
@@ -52,10 +59,14 @@ func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 				if test.protected {
 					f.annotations = map[string]string{infrav1.DeletionProtectionAnnotation: "true"}
 				}
+				if test.ending {
+					f.endNamespace()
+				}
 				for _, gone := range deleted {
 					if err := f.store.Delete(t.Context(), gone); err != nil {
 						t.Fatal(err)
 					}
+					f.live(test.apart)
 				}
 				if test.replaced {
 					third := md.DeepCopy()
@@ -87,6 +98,18 @@ func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// endNamespace deletes the namespace of the Cluster. It is gone when its last object is.
+func (f *fixture) endNamespace() {
+	f.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: prod.Namespace, Finalizers: []string{"test/objects"}}}
+	if err := f.store.Create(f.Context(), namespace); err != nil {
+		f.Fatal(err)
+	}
+	if err := f.store.Delete(f.Context(), namespace); err != nil {
+		f.Fatal(err)
 	}
 }
 

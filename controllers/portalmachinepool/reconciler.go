@@ -143,7 +143,7 @@ func (r *Reconciler) load(ctx context.Context, s *scope) error {
 	if chosen := Chosen(pools.Items); chosen != nil {
 		s.chosen = chosen.Name
 	}
-	s.nodes = nodesOf(s.pool, machines.Items)
+	s.nodes = NodesOf(s.pool, machines.Items)
 	return nil
 }
 
@@ -161,8 +161,11 @@ func (r *Reconciler) withoutControlPlane(ctx context.Context, cluster *clusterv1
 	return !controlPlane.DeletionTimestamp.IsZero(), nil
 }
 
-// nodesOf counts the nodes of the pool that no Machine has taken over.
-func nodesOf(pool *infrav1.PortalMachinePool, machines []infrav1.PortalMachine) (n int) {
+// NodesOf counts the nodes of the pool, which may be nil, that no Machine has taken over.
+func NodesOf(pool *infrav1.PortalMachinePool, machines []infrav1.PortalMachine) (n int) {
+	if pool == nil {
+		return 0
+	}
 	for _, id := range pool.Spec.ProviderIDList {
 		if !slices.ContainsFunc(machines, func(m infrav1.PortalMachine) bool { return m.Spec.ProviderID == id }) {
 			n++

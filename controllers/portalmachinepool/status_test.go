@@ -134,7 +134,7 @@ func TestMayGo(t *testing.T) {
 // TestNodesOf checks that a node which a Machine has taken over does not count.
 func TestNodesOf(t *testing.T) {
 	machines := []infrav1.PortalMachine{{}, {Spec: infrav1.PortalMachineSpec{ProviderID: "b"}}, {Spec: infrav1.PortalMachineSpec{ProviderID: "z"}}}
-	if got := nodesOf(complete().pool, machines); got != 1 {
+	if got := NodesOf(complete().pool, machines); got != 1 {
 		t.Errorf("%d nodes, want 1", got)
 	}
 }

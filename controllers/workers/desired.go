@@ -29,7 +29,7 @@ type Desired struct {
 	// known is false if an object does not have its number yet. An unset number is not zero.
 	known bool
 	// sum of the replicas of MachineDeployments, of standalone MachineSets and Machines, and of the pool. Objects that are being
-	// deleted do not count.
+	// deleted do not count, and paused ones count with what they had.
 	sum int
 	// stays is the part of sum that no object asks for, because the portal refuses fewer workers.
 	stays int
@@ -37,6 +37,14 @@ type Desired struct {
 	// count: if a tool that prunes deletes all MachineDeployments, no object asks for workers, so all workers stay.
 	objects   int
 	protected bool
+	// going is how many workers objects have asked for that do not count, but whose workers stay as long as they exist: those that are being
+	// deleted in a protected Cluster, because a tool that prunes deletes one object after the other, and those that lost what they had.
+	going int
+	// ending is true if the namespace is being deleted. The number of workers then stays as it is: the Cluster goes too, and with Retain
+	// the portal cluster keeps its workers.
+	ending bool
+	// notes are sentences about objects that count in another way than their owner may expect.
+	notes []string
 	// collected are the objects that the garbage collector may have deleted, with the sum of their replicas. They ask for no workers.
 	collected    []string
 	collectedSum int
@@ -51,56 +59,88 @@ type Desired struct {
 	Awaited Awaited
 }
 
-// add counts an object. If it is stale and being deleted, the garbage collector may have deleted it.
-func (d *Desired) add(meta metav1.ObjectMeta, stale bool, replicas *int32, template string) {
-	deleted := !meta.DeletionTimestamp.IsZero()
-	if deleted && !stale && d.protected {
+// member is an object that asks for workers.
+type member struct {
+	metav1.ObjectMeta
+	kind     string
+	stale    bool // if it is being deleted, the garbage collector may have deleted it
+	replicas *int32
+	template string
+	pause    pause
+}
+
+// add counts an object.
+func (d *Desired) add(m member) {
+	if m.pause.by != "" && !m.stale && m.replicas != nil {
+		d.addPaused(&m)
+	}
+	deleted := !m.DeletionTimestamp.IsZero()
+	if deleted && !m.stale && d.protected {
+		d.going += int(ptr.Deref(m.replicas, 0))
 		return
 	}
 	d.objects++
 	switch {
-	case deleted && !stale:
+	case deleted && !m.stale:
 		return
 	case deleted:
-		d.collected, d.collectedSum = append(d.collected, meta.Name), d.collectedSum+int(ptr.Deref(replicas, 0))
+		d.collected, d.collectedSum = append(d.collected, m.Name), d.collectedSum+int(ptr.Deref(m.replicas, 0))
 	default:
-		d.known = d.known && replicas != nil
-		d.sum += int(ptr.Deref(replicas, 0))
+		d.known = d.known && m.replicas != nil
+		d.sum += int(ptr.Deref(m.replicas, 0))
 	}
-	if meta.CreationTimestamp.After(d.Youngest) {
-		d.Youngest = meta.CreationTimestamp.Time
+	if m.CreationTimestamp.After(d.Youngest) {
+		d.Youngest = m.CreationTimestamp.Time
 	}
-	if template != "" && !slices.Contains(d.Templates, template) {
-		d.Templates = append(d.Templates, template)
+	if m.template != "" && !slices.Contains(d.Templates, m.template) {
+		d.Templates = append(d.Templates, m.template)
 		slices.Sort(d.Templates)
+	}
+}
+
+// addPaused makes a paused object count with what it had. Core does not delete it either.
+func (d *Desired) addPaused(m *member) {
+	asked, counts := int(*m.replicas), m.pause.counts(int(*m.replicas))
+	m.DeletionTimestamp, m.replicas = nil, ptr.To(int32(counts))
+	but := fmt.Sprintf("counts with %d workers, not with %d,", counts, asked)
+	if m.pause.unknown {
+		d.going += asked
+		but = "gets no new workers"
+	}
+	if counts != asked {
+		d.notes = append(d.notes, fmt.Sprintf("%s is paused, so %s %s %s until annotation %s is removed", m.pause.by, m.kind, m.Name, but, clusterv1.PausedAnnotation))
 	}
 }
 
 // DesiredBy adds up the replicas of the members. The record tells how many workers stay although no object asks for them.
 func DesiredBy(cluster *clusterv1.Cluster, from Members, record operation.Record) Desired {
-	d := Desired{known: true, protected: infrav1.DeletionProtected(cluster)}
+	d := Desired{known: true, protected: infrav1.DeletionProtected(cluster), ending: from.ending}
 	var deployments, sets []metav1.LabelSelector
 	for _, md := range from.deployments {
 		deployments = append(deployments, md.Spec.Selector)
 		if ref := md.Spec.Template.Spec.InfrastructureRef; ref.Kind == TemplateKind {
-			d.add(md.ObjectMeta, ownerref.Stale(&md, cluster), md.Spec.Replicas, ref.Name)
+			d.add(member{md.ObjectMeta, "MachineDeployment", ownerref.Stale(&md, cluster), md.Spec.Replicas, ref.Name, from.pauseOfDeployment(&md)})
 			d.autoscaled, d.mayLose = d.autoscaled || autoscaled(&md), d.mayLose || mayLose(&md)
+			if md.Spec.Template.Spec.Version == "" {
+				d.notes = append(d.notes, fmt.Sprintf("MachineDeployment %s has no spec.template.spec.version, so core reports that it rolls out. "+
+					"Set the version of the cluster", md.Name))
+			}
 		}
 	}
 	for _, ms := range from.sets {
 		sets = append(sets, ms.Spec.Selector)
 		if ref := ms.Spec.Template.Spec.InfrastructureRef; ref.Kind == TemplateKind && standalone(&ms, deployments) {
-			d.add(ms.ObjectMeta, ownerref.Stale(&ms, cluster), ms.Spec.Replicas, ref.Name)
+			d.add(member{ms.ObjectMeta, "MachineSet", ownerref.Stale(&ms, cluster), ms.Spec.Replicas, ref.Name, from.pauseOfSet(&ms)})
 		}
 	}
 	for _, m := range from.Machines {
 		if standalone(&m, sets) {
-			d.add(m.ObjectMeta, ownerref.Stale(&m, cluster), ptr.To[int32](1), "")
+			d.add(member{m.ObjectMeta, "Machine", ownerref.Stale(&m, cluster), ptr.To[int32](1), "", from.pauseOfMachine(&m)})
 		}
 	}
 	if p := from.pool; p != nil {
 		mp := &p.machinePool
-		d.add(mp.ObjectMeta, portalmachinepool.Stale(mp, p.infra, cluster), mp.Spec.Replicas, "")
+		d.add(member{mp.ObjectMeta, "MachinePool", portalmachinepool.Stale(mp, p.infra, cluster), mp.Spec.Replicas, "", p.pause()})
 		d.autoscaled = d.autoscaled || autoscaled(mp)
 	}
 	_, d.Awaited = TopologyOf(cluster, from)
@@ -109,16 +149,21 @@ func DesiredBy(cluster *clusterv1.Cluster, from Members, record operation.Record
 		d.stays = record.MinWorkers
 	}
 	d.sum += d.stays
+	if d.ending && record.Size >= 0 {
+		d.sum = record.Size
+	}
 	return d
 }
 
 // standalone reports whether an object counts by itself: it has no controller, and none of the selectors makes core adopt it. A restored
 // object may have lost its owner references, and core gives them back one object after the other.
 func standalone(o metav1.Object, selectors []metav1.LabelSelector) bool {
-	return metav1.GetControllerOf(o) == nil && !slices.ContainsFunc(selectors, func(s metav1.LabelSelector) bool {
-		selector, err := metav1.LabelSelectorAsSelector(&s)
-		return err == nil && !selector.Empty() && selector.Matches(labels.Set(o.GetLabels()))
-	})
+	return metav1.GetControllerOf(o) == nil && !slices.ContainsFunc(selectors, func(s metav1.LabelSelector) bool { return selects(s, o) })
+}
+
+func selects(s metav1.LabelSelector, o metav1.Object) bool {
+	selector, err := metav1.LabelSelectorAsSelector(&s)
+	return err == nil && !selector.Empty() && selector.Matches(labels.Set(o.GetLabels()))
 }
 
 // kept is how many workers stay beyond the sum. While the garbage collector deletes objects, all workers stay, so a person can replace the
@@ -131,7 +176,7 @@ func (d *Desired) kept(size int) int {
 	} else if len(d.collected) > 0 {
 		return beyond
 	}
-	return min(d.Awaited.Replicas, beyond)
+	return min(d.Awaited.Replicas+d.going, beyond)
 }
 
 // FirstSize is the number of workers that the portal cluster is created with.

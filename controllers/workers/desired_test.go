@@ -55,7 +55,7 @@ func TestCountDesired(t *testing.T) {
 	present := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: prod.Name, UID: "present"}}
 	d := Desired{known: true}
 	count := func(meta metav1.ObjectMeta, replicas *int32, template string) {
-		d.add(meta, ownerref.Stale(&meta, present), replicas, template)
+		d.add(member{ObjectMeta: meta, stale: ownerref.Stale(&meta, present), replicas: replicas, template: template})
 	}
 	count(at(2), ptr.To[int32](3), "b")
 	count(at(1), ptr.To[int32](2), "a")
@@ -75,10 +75,10 @@ func TestCountDesired(t *testing.T) {
 	objects := d.objects
 	d.protected = true
 	count(leaving, ptr.To[int32](50), "of one that was deleted in a protected Cluster")
-	if d.sum != 5 || d.objects != objects {
-		t.Errorf("an object that is being deleted in a protected Cluster asks for workers: %+v", d)
+	if d.sum != 5 || d.objects != objects || d.going != 50 {
+		t.Errorf("an object that is being deleted in a protected Cluster asks for workers, or does not keep those that exist: %+v", d)
 	}
-	d.protected = false
+	d.protected, d.going = false, 0
 	for size, want := range map[int]int{operation.SizeUnknown: 4, 3: 0, 9: 4, 12: 7} {
 		if got := d.kept(size); got != want {
 			t.Errorf("of %d workers, %d are kept beyond the sum, want %d", size, got, want)

@@ -224,3 +224,17 @@ func TestDriftRightAfterAScale(t *testing.T) {
 		}
 	})
 }
+
+// TestDriftOfSurplus: the portal has finished a scale-down, and still runs all instances. The message does not look for missing ones.
+func TestDriftOfSurplus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrifting(t, "1", "2", "3", "4")
+		d.restore("1", "2", "3", "4")
+		d.wait(driftTimeout + time.Second)
+		o, differs := d.pass()
+		if !differs || !strings.Contains(o.Message, "4 worker nodes exist, but the portal was asked for 3") || !strings.Contains(o.Message, "raise the replicas") ||
+			strings.Contains(o.Message, "missing") {
+			t.Errorf("%+v", o)
+		}
+	})
+}

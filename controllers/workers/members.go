@@ -30,6 +30,7 @@ type Members struct {
 	portalMachines []infrav1.PortalMachine
 	pools          []clusterv1.MachinePool
 	pool           *pool // the pool that gets nodes, or nil
+	ending         bool  // the namespace is being deleted. Only a live read shows it: namespaces are not watched
 }
 
 // ReadMembers reads the members of the Cluster.
@@ -43,8 +44,8 @@ func ReadMembers(ctx context.Context, reader client.Reader, cluster *clusterv1.C
 		}
 	}
 	backed := slices.DeleteFunc(machines.Items, func(m clusterv1.Machine) bool { return m.Spec.InfrastructureRef.Kind != machineKind })
-	pool, err := readPool(ctx, reader, pools.Items)
-	return Members{deployments.Items, sets.Items, backed, ours.Items, pools.Items, pool}, err
+	pool, err := readPool(ctx, reader, pools.Items, ours.Items)
+	return Members{deployments: deployments.Items, sets: sets.Items, Machines: backed, portalMachines: ours.Items, pools: pools.Items, pool: pool}, err
 }
 
 // machine returns the Machine as it was read and the writes so far have changed it, or nil.

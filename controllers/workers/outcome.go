@@ -3,13 +3,19 @@
 package workers
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
@@ -27,15 +33,31 @@ func (d *decision) outcome(p *pass.Pass, drains map[string]string) outcome.Outco
 		}
 		return outcome.WaitFor(0, reason, "waiting for the portal to finish the %s (job %s)", p.Op(), p.Op().JobID)
 	case len(d.plan.Draining) > 0:
-		return outcome.WaitFor(0, infrav1.DrainingReason, "draining %d Machines before the portal removes workers: %s. If this takes long, look "+
-			"at their Deleting condition", len(d.plan.Draining), drainProgress(d.plan.Draining, drains))
+		return outcome.WaitFor(0, infrav1.DrainingReason, "draining %s before the portal removes workers: %s. If this takes long, look "+
+			"at condition Deleting of each", outcome.Count(len(d.plan.Draining), "Machine"), drainProgress(d.plan.Draining, drains))
 	case len(d.plan.DrainingNodes) > 0:
-		return outcome.WaitFor(0, infrav1.DrainingReason, "draining %d worker nodes before the portal removes workers: %s",
-			len(d.plan.DrainingNodes), drainProgress(d.plan.DrainingNodes, drains))
+		return outcome.WaitFor(0, infrav1.DrainingReason, "draining %s before the portal removes workers: %s",
+			outcome.Count(len(d.plan.DrainingNodes), "worker node"), drainProgress(d.plan.DrainingNodes, drains))
 	case p.Op() != nil && (len(d.plan.Present) != d.plan.Desired || d.plan.Unbound > 0):
 		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "waiting for the portal to finish the %s before workers are reconciled", p.Op())
 	}
-	return d.countOutcome(p)
+	o := d.countOutcome(p)
+	for _, note := range append(d.desired.notes[:len(d.desired.notes):len(d.desired.notes)], d.miscounted(p)...) {
+		o = o.With(note)
+	}
+	return o
+}
+
+// miscounted reports that an adopted portal cluster has another number of control nodes than spec.replicas, which cannot be changed any more
+// and is what the object counts. The portal does not return the number, so only Nodes can show it.
+func (d *decision) miscounted(p *pass.Pass) []string {
+	controls, _ := d.nodes.controls()
+	replicas := int(ptr.Deref(p.ControlPlane.Spec.Replicas, 1))
+	if !p.Record.TakenOver || p.Op() != nil || controls == 0 || controls == replicas {
+		return nil
+	}
+	return []string{fmt.Sprintf("the adopted cluster has %s, but spec.replicas is %d, which the counters of this object follow. "+
+		"To correct them, delete the Cluster with deletionPolicy Retain, and adopt the portal cluster with replicas %d", outcome.Count(controls, "control node"), replicas, controls)}
 }
 
 // drainProgress describes how far drains are.
@@ -50,10 +72,25 @@ func drainProgress(names []string, drains map[string]string) string {
 	return strings.Join(all, ", ")
 }
 
+// coreWaits returns what core waits for before the Machine counts as drained, as far as its condition Deleting does not say what to do: Pods
+// that cannot be evicted, the end of a pause, or hooks of other controllers.
+func coreWaits(m *clusterv1.Machine) string {
+	hooks := othersHooks(m)
+	switch {
+	case annotations.HasPaused(m):
+		return "paused: remove its annotation " + clusterv1.PausedAnnotation
+	case len(hooks) > 0 && conditions.GetReason(m, clusterv1.MachineDeletingCondition) == clusterv1.MachineDeletingWaitingForPreTerminateHookReason:
+		return "waits for the controller of " + strings.Join(hooks, ", ")
+	}
+	return drain.BlockedByCore(m)
+}
+
 // countOutcome compares the numbers of Machines and nodes.
 func (d *decision) countOutcome(p *pass.Pass) outcome.Outcome {
 	workers := len(d.plan.Present)
 	switch {
+	case d.desired.ending:
+		return outcome.BlockedBy(infrav1.DeletingReason, "namespace %s is being deleted, so the cluster is not scaled", p.Cluster.Namespace)
 	case len(d.plan.Mismatched) > 0:
 		return outcome.StallFor(0, infrav1.TemplateNotHonoredReason, "Machines %s ask for other workers than the portal cluster has (offering %s, "+
 			"SSH key pair %s), and the portal cannot change that. Revert the template of their MachineDeployment, whose roll-out waits until then",

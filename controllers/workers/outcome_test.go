@@ -100,8 +100,19 @@ func TestWorkersMessages(t *testing.T) {
 		"drained nodes wait": {[]func(*scene){settled, func(s *scene) { s.plan.Desired, s.plan.Drained = 1, []string{"n3", "n2"} }},
 			outcome.Wait, infrav1.ScalingDownReason, []string{"n2, n3"}, nil},
 		"core has yet to delete": {[]func(*scene){settled, func(s *scene) { s.plan.Desired = 1 }}, outcome.Wait, infrav1.ScalingDownReason, []string{"3", "1", "core"}, nil},
+		"one Machine drains":     {[]func(*scene){machinesDrain("m1")}, outcome.Wait, infrav1.DrainingReason, []string{"draining 1 Machine before", "m1"}, nil},
 		"ready":                  {[]func(*scene){settled}, outcome.Done, "", nil, nil},
-		"ready, autoscaled":      {[]func(*scene){settled, scaledBy("")}, outcome.Done, "", nil, []string{"autoscaler"}},
+		"ready, and a MachineDeployment is paused": {[]func(*scene){settled, noted("MachineDeployment w is paused")}, outcome.Done, "",
+			[]string{"MachineDeployment w is paused"}, nil},
+		"a node is not Ready, and a MachineDeployment is paused": {[]func(*scene){settled, notReadyNodes("n1"), noted("MachineDeployment w is paused")}, outcome.Wait,
+			infrav1.NodesNotReadyReason, []string{"n1", "MachineDeployment w is paused"}, nil},
+		"ready, autoscaled, and the Pods cannot be listed": {[]func(*scene){settled, scaledBy(""), func(s *scene) { s.pins.problem = "no quorum" }}, outcome.Done,
+			infrav1.ScaleDownDisabledReason, []string{"autoscaler", "no quorum"}, nil},
+		"ready, adopted with other control nodes": {[]func(*scene){settled, adoptedWith(3, 1)}, outcome.Done, "", []string{"3 control nodes", "spec.replicas is 1"}, nil},
+		"ready, adopted with as many":             {[]func(*scene){settled, adoptedWith(3, 3)}, outcome.Done, "", nil, []string{"control"}},
+		"the namespace goes": {[]func(*scene){settled, func(s *scene) { s.desired.ending, s.Cluster.Namespace = true, "fleet" }}, outcome.Blocked,
+			infrav1.DeletingReason, []string{"namespace fleet"}, nil},
+		"ready, autoscaled": {[]func(*scene){settled, scaledBy("")}, outcome.Done, "", nil, []string{"autoscaler"}},
 		"ready, autoscaled, no order": {[]func(*scene){settled, scaledBy("Random")}, outcome.Done, infrav1.ScaleDownDisabledReason,
 			[]string{"autoscaler", "spec.removalOrder"}, nil},
 		"ready, autoscaled, no order found": {[]func(*scene){settled, scaledBy(""), func(s *scene) { s.Record.RemovalOrder.Order = claims.Random }}, outcome.Done,
@@ -148,6 +159,18 @@ func mismatched(names ...string) func(*scene) {
 		s.plan.Mismatched, s.Record.Workers = names, &infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
 	}
 }
+
+// adoptedWith is an adopted cluster with so many control nodes, under an object that names another number.
+func adoptedWith(controls int, replicas int32) func(*scene) {
+	return func(s *scene) {
+		s.Record.TakenOver, s.ControlPlane.Spec.Replicas = true, &replicas
+		for range controls {
+			s.nodes.others = append(s.nodes.others, *nodeWith(taint(controlMarks[0])))
+		}
+	}
+}
+
+func noted(note string) func(*scene) { return func(s *scene) { s.desired.notes = []string{note} } }
 
 // insists is a portal that has refused a cluster without workers.
 func insists(s *scene) {

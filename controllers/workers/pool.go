@@ -4,13 +4,13 @@ package workers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,10 +30,11 @@ import (
 type pool struct {
 	machinePool clusterv1.MachinePool
 	infra       *infrav1.PortalMachinePool // nil if it is not created yet, or is gone
+	nodes       int                        // of its list, that no Machine has taken over
 }
 
 // readPool returns the pool that gets nodes, with its PortalMachinePool, or nil.
-func readPool(ctx context.Context, reader client.Reader, all []clusterv1.MachinePool) (*pool, error) {
+func readPool(ctx context.Context, reader client.Reader, all []clusterv1.MachinePool, machines []infrav1.PortalMachine) (*pool, error) {
 	chosen := portalmachinepool.Chosen(all)
 	if chosen == nil {
 		return nil, nil // a missing object is not an error
@@ -46,7 +47,7 @@ func readPool(ctx context.Context, reader client.Reader, all []clusterv1.Machine
 	case err != nil:
 		return nil, fmt.Errorf("read PortalMachinePool %s: %w", name, err)
 	}
-	return &pool{machinePool: *chosen, infra: infra}, nil
+	return &pool{machinePool: *chosen, infra: infra, nodes: portalmachinepool.NodesOf(infra, machines)}, nil
 }
 
 // poolView returns the pool for a plan. Until core has removed a MachinePool, it may delete Nodes under the names that it knows,
@@ -56,12 +57,12 @@ func poolView(cluster *clusterv1.Cluster, p *pool, nodes Nodes) *claims.Pool {
 		return nil
 	}
 	mp := &p.machinePool
-	deleting := !mp.DeletionTimestamp.IsZero() && !portalmachinepool.Stale(mp, p.infra, cluster)
+	deleting := !mp.DeletionTimestamp.IsZero() && !portalmachinepool.Stale(mp, p.infra, cluster) && p.pause().by == "" // core deletes no paused one
 	if p.infra == nil && !deleting {
 		return nil
 	}
 	view := &claims.Pool{
-		Replicas: int(ptr.Deref(mp.Spec.Replicas, 0)),
+		Replicas: p.replicas(),
 		Deleting: deleting,
 		Copied:   mp.Spec.ProviderIDList,
 	}
@@ -186,12 +187,11 @@ func (k Keeper) endPauses(ctx context.Context, writer operation.Writer, of ...cl
 	if err := k.Client.List(ctx, pools, of...); err != nil {
 		return fmt.Errorf("list MachinePools: %w", err)
 	}
+	var all []error
 	for i := range pools.Items {
-		if err := k.endPause(ctx, writer, &pools.Items[i]); client.IgnoreNotFound(err) != nil {
-			return err
-		}
+		all = append(all, client.IgnoreNotFound(k.endPause(ctx, writer, &pools.Items[i])))
 	}
-	return nil
+	return errors.Join(all...)
 }
 
 func pausedByProvider(mp *clusterv1.MachinePool) bool {

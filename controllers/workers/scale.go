@@ -84,8 +84,11 @@ func (m *Memory) reconcileDrift(ctx context.Context, p *pass.Pass, plan claims.P
 	case changedNothing(p, plan) && left > 0:
 		return driftOutcome(p, plan, "The portal has finished the %s, and nodes may still join or leave", p.Last).In(left + time.Second), true
 	case changedNothing(p, plan):
-		return driftOutcome(p, plan, "The portal has finished the %s, which changed no nodes: it may still run the missing instances. "+
-			"Look at its list of instances. A deleted Node object comes back when its kubelet is restarted", p.Last), true
+		advice := "it may still run the missing instances. Look at its list of instances. A deleted Node object comes back when its kubelet is restarted"
+		if plan.Counted > p.Record.Size {
+			advice = "it still runs instances that it reports as removed. Ask its support to remove them, or raise the replicas to keep them. Until then they take no Pods"
+		}
+		return driftOutcome(p, plan, "The portal has finished the %s, which changed no nodes: %s", p.Last, advice), true
 	case left > 0:
 		return driftOutcome(p, plan, "If this lasts, the provider asks the portal to restore the number").In(left + time.Second), true
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -55,7 +56,7 @@ type decision struct {
 //  1. The plan is made from what the replicas ask for and what exists, as the cache shows it, and again with the portal's list of
 //     instances if nodes have to be told apart by it.
 //  2. A plan that changes something is made again from live reads, because the sum of the replicas and the Machines that are being
-//     deleted must be from the same moment.
+//     deleted must be from the same moment. In a namespace that is being deleted, it keeps all workers.
 //  3. Nothing is changed if workers cannot be told from control nodes.
 //  4. Machines, PortalMachines, Nodes and the pool are written (carryOut).
 //  5. The portal is asked (request).
@@ -124,11 +125,26 @@ func (k Keeper) decideLive(ctx context.Context, p *pass.Pass, workload access.Wo
 	if err != nil {
 		return nil, err
 	}
+	if members.ending, err = k.namespaceEnds(ctx, p.Cluster.Namespace); err != nil {
+		return nil, err
+	}
 	nodes, err := ReadNodes(ctx, workload.Client(), p.ControlPlane.Spec.WorkerNodeSelector)
 	if err != nil {
 		return nil, err
 	}
 	return k.decide(ctx, p, workload, members, nodes)
+}
+
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+
+// namespaceEnds reports whether the namespace is being deleted. Its objects are deleted one after the other, MachineDeployments often
+// before the Cluster. Until the deletion of the Cluster is seen, they look as if a person had deleted them to have no workers.
+func (k Keeper) namespaceEnds(ctx context.Context, name string) (bool, error) {
+	namespace := &corev1.Namespace{}
+	if err := k.Live.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return !namespace.DeletionTimestamp.IsZero(), nil
 }
 
 // changes reports whether the plan changes an object, or asks the portal.

@@ -315,7 +315,7 @@ A [test](../test/docs/rights_test.go) compares this table with the roles and the
 | core | `secrets` | `list`, `watch` | namespace | notice changes. The manager asks for metadata only, but RBAC cannot grant less than the content |
 | core | `secrets` | `create` | namespace | kubeconfigs, and the empty bootstrap Secret that core wants of every Machine |
 | core | `secrets` | `patch` | namespace | kubeconfigs, finalizer and move label of identities, owner references after a restore |
-| core | `namespaces` | `get` | shared | find out whether a PortalClusterIdentity allows the namespace |
+| core | `namespaces` | `get` | namespace | find out whether the namespace is being deleted, and whether a PortalClusterIdentity allows it |
 | core, `events.k8s.io` | `events` | `create`, `patch` | namespace | Events |
 | `apiextensions.k8s.io` | `customresourcedefinitions`: `clusters.cluster.x-k8s.io`, `portalcontrolplanes.infrastructure.cluster.x-k8s.io` | `get` | cluster | find out whether a kind is being removed, or only an object deleted; find core's namespace |
 | `authentication.k8s.io` | `tokenreviews` | `create` | cluster | find out who asks for metrics |
