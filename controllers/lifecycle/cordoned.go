@@ -4,10 +4,12 @@ package lifecycle
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -22,25 +24,34 @@ import (
 
 // RestoreScheduling makes the worker nodes schedulable that a failed scale-down or upgrade left cordoned: a portal that drains nodes itself
 // does that to the node at which it fails. A node that was cordoned before, or that has a mark of the provider or a taint of its own, stays as
-// it is. This happens once after the failure, so a later cordon stays too.
-func RestoreScheduling(ctx context.Context, p *pass.Pass, workload client.Client, nodes []corev1.Node, machines []clusterv1.Machine) error {
+// it is. This happens once after the failure, so a later cordon stays too. It returns the nodes that cannot be changed, with the reason. They
+// are tried again, and hold up nothing else.
+func RestoreScheduling(ctx context.Context, p *pass.Pass, workload client.Client, nodes []corev1.Node, machines []clusterv1.Machine) (problem string, err error) {
 	failed := (p.Last.Is(operation.Upgrade) || p.Last.RemovesNodes()) && p.Last.Result == operation.Failed
 	if !failed || p.BeingDeleted() || !slices.ContainsFunc(p.Last.Before, func(b claims.NodeSnapshot) bool { return b.Schedulable }) {
-		return nil
+		return "", nil
 	}
+	left := map[string]bool{} // the UIDs of the nodes that cannot be changed
 	for _, n := range nodes {
 		if !slices.ContainsFunc(p.Last.Before, func(b claims.NodeSnapshot) bool { return b.UID == string(n.UID) && b.Schedulable }) {
 			continue
 		}
-		if err := restoreNode(ctx, p, workload, n.Name, machines); client.IgnoreNotFound(err) != nil {
-			return err
+		err := restoreNode(ctx, p, workload, n.Name, machines)
+		switch {
+		case apierrors.IsConflict(err):
+			return "", err
+		case client.IgnoreNotFound(err) != nil && len(left) == 0:
+			problem = fmt.Sprintf("the %s failed, and Node %s cannot be made schedulable again if it was left cordoned: %v", p.Last, n.Name, err)
+			fallthrough
+		case client.IgnoreNotFound(err) != nil:
+			left[string(n.UID)] = true
 		}
 	}
-	return p.Change(ctx, func(next *operation.State) {
+	return problem, p.Change(ctx, func(next *operation.State) {
 		done := *next.Last
 		done.Before = slices.Clone(done.Before)
 		for i := range done.Before {
-			done.Before[i].Schedulable = false
+			done.Before[i].Schedulable = left[done.Before[i].UID]
 		}
 		next.Last = &done
 	})

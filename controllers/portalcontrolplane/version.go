@@ -6,6 +6,7 @@ import (
 	"context"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
@@ -19,7 +20,8 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 		s.Progress.See(op, s.running().Digest())
 	}
 	pauses := false
-	if err := lifecycle.RestoreScheduling(ctx, &s.Pass, s.way.Workload.Client(), s.nodes.Workers, s.members.Machines); err != nil {
+	cordoned, err := lifecycle.RestoreScheduling(ctx, &s.Pass, s.way.Workload.Client(), s.nodes.Workers, s.members.Machines)
+	if err != nil {
 		return outcome.Fail(err)
 	}
 	o, starts := r.Lifecycle.Upgrade(ctx, &s.Pass, s.running(), s.members.Machines, func(ctx context.Context) (o outcome.Outcome) {
@@ -27,6 +29,9 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 		return o
 	})
 	s.keepsPause = pauses || starts
+	if cordoned != "" && o.Kind != outcome.Failed && o.Kind != outcome.Retry {
+		return o.With(cordoned).NoLaterThan(access.Retry)
+	}
 	return o
 }
 

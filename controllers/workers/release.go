@@ -5,6 +5,7 @@ package workers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,7 +54,7 @@ func (k Keeper) Release(ctx context.Context, p *pass.Pass, way access.Way) error
 }
 
 // restoreNodes undoes a scale-down that has begun on nodes of a portal cluster that stays: they become schedulable and lose our annotations,
-// which no controller will do later. A workload cluster that cannot be changed must not hold the deletion.
+// which no controller will do later. A Node that cannot be changed holds up neither the others nor the deletion.
 func (k Keeper) restoreNodes(ctx context.Context, p *pass.Pass, way access.Way, machines []clusterv1.Machine) (err error) {
 	if way.Workload == nil {
 		if way, err = k.Access.Reopen(ctx, p); err != nil {
@@ -65,9 +66,10 @@ func (k Keeper) restoreNodes(ctx context.Context, p *pass.Pass, way access.Way, 
 	}
 	workload := way.Workload.Client()
 	nodes, err := ReadNodes(ctx, workload, nil)
-	for i := 0; i < len(nodes.Workers) && err == nil; i++ {
+	problems := []error{err}
+	for i := range nodes.Workers {
 		n := &nodes.Workers[i]
-		err = writeLogged(ctx, operation.Writer{Client: workload}, "Node", n, "Let the Node go", "the Cluster is being deleted, and the portal cluster stays", func() {
+		err := writeLogged(ctx, operation.Writer{Client: workload}, "Node", n, "Let the Node go", "the Cluster is being deleted, and the portal cluster stays", func() {
 			if isDrained(n, machines) {
 				setDrainState(n, claims.DrainState{})
 			}
@@ -76,11 +78,16 @@ func (k Keeper) restoreNodes(ctx context.Context, p *pass.Pass, way access.Way, 
 			delete(n.Annotations, infrav1.BatchAnnotation)
 			enableScaleDown(n)
 		})
+		if apierrors.IsConflict(err) {
+			return err
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("change Node %s: %w", n.Name, err))
+		}
 	}
-	if err == nil || apierrors.IsConflict(err) {
-		return err
+	if err := errors.Join(problems...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to undo the scale-down of a portal cluster that stays. Nodes may stay cordoned")
 	}
-	ctrl.LoggerFrom(ctx).Error(err, "Failed to undo the scale-down of a portal cluster that stays. Nodes may stay cordoned")
 	return nil
 }
 

@@ -15,7 +15,6 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
-	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
@@ -84,7 +83,7 @@ func (k Keeper) Reconcile(ctx context.Context, p *pass.Pass, way access.Way, mem
 		return plan, o
 	}
 	k.noticeOtherManager(p, d)
-	drains, o := k.carryOut(ctx, p, way.Workload.Client(), d, keepsPause)
+	drains, failed, o := k.carryOut(ctx, p, way.Workload.Client(), d, keepsPause)
 	switch {
 	case !o.IsDone():
 		return plan, o
@@ -93,11 +92,11 @@ func (k Keeper) Reconcile(ctx context.Context, p *pass.Pass, way access.Way, mem
 			"the number of workers is not known, because a MachineDeployment has no replicas yet. The %d that exist stay", len(d.nodes.Workers))
 	}
 	for _, name := range d.plan.Draining {
-		drains[name] = drain.BlockedByCore(d.members.machine(name))
+		drains[name] = coreWaits(d.members.machine(name))
 	}
 	o = k.request(ctx, p, d, drains)
 	p.ReportBlocked(d.plan.Draining, drains, o)
-	return plan, o
+	return plan, failed.in(o)
 }
 
 // decide makes the plan.
@@ -153,8 +152,11 @@ func (d *decision) changes() bool { return len(d.plan.Writes) > 0 || d.plan.Scal
 // request records what the Nodes show, and asks the portal for the plan's number of workers. If nothing is asked, it reports what the
 // workers wait for.
 func (k Keeper) request(ctx context.Context, p *pass.Pass, d *decision, drains map[string]string) outcome.Outcome {
-	if err := errors.Join(recordOrder(ctx, p, d.plan), recordSettledSize(ctx, p, d), k.recordCapacity(ctx, p.Cluster, d)); err != nil {
+	if err := errors.Join(recordOrder(ctx, p, d.plan), recordSettledSize(ctx, p, d)); err != nil {
 		return outcome.Fail(err)
+	}
+	if err := k.recordCapacity(ctx, p.Cluster, d); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to record the capacity of the nodes. The cluster autoscaler cannot add a first node")
 	}
 	switch {
 	case d.plan.OrderObserved:

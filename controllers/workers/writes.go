@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -19,27 +20,37 @@ import (
 )
 
 // carryOut lets core go on with a paused MachinePool, and does the writes of the plan. It returns what the provider's own drains wait for,
-// by Node.
+// by Node, and the objects that could not be written.
 func (k Keeper) carryOut(
 	ctx context.Context, p *pass.Pass, workload client.Client, d *decision, keepsPause bool,
-) (drains map[string]string, o outcome.Outcome) {
+) (drains map[string]string, failed failures, o outcome.Outcome) {
 	if err := k.resumePool(ctx, p, d.members.pool, d.nodes, keepsPause); err != nil {
-		return nil, outcome.Fail(err)
+		return nil, failed, outcome.Fail(err)
 	}
 	drains = map[string]string{}
 	for _, w := range d.plan.Writes {
+		if failed.concern(w) {
+			continue
+		}
 		waits, err := k.write(ctx, p, workload, d.members, &w)
 		switch {
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-			return nil, outcome.RetryAfter(0) // it was changed: look again
+			return nil, failed, outcome.RetryAfter(0) // it was changed: look again
+		case err != nil && w.Step == claims.WriteList:
+			return nil, failed, outcome.Fail(fmt.Errorf("write the list of the pool: %w", err))
 		case err != nil:
-			return nil, outcome.Fail(fmt.Errorf("write Machine %q, Node %q or the list of the pool: %w", w.Machine.Seen.Name, w.Node.Seen.Name, err))
+			if failed.add(w, err); failed.unanswered >= maxUnanswered {
+				return nil, failed, outcome.Fail(fmt.Errorf("write Machine %q or Node %q: %w", w.Machine.Seen.Name, w.Node.Seen.Name, err))
+			}
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to change an object. Other nodes are not held up",
+				"Machine", w.Machine.Seen.Name, "Node", w.Node.Seen.Name, "why", w.Why)
+			continue
 		case w.Step == claims.DrainNode:
 			drains[w.Node.Seen.Name] = waits
 		}
 		p.Report(ctx, w)
 	}
-	return drains, outcome.Outcome{}
+	return drains, failed, outcome.Outcome{}
 }
 
 // write does one write of a plan, on an object that the plan has read past the cache. If a Machine was changed since, for example by core,
