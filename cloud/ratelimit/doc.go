@@ -29,8 +29,9 @@
 // times the bound, and not 1.01. Package cloud/fleet measures this.
 //
 // Mutations and creations are open from reservation to response. A crash leaves open calls in doubt, so their number is bounded: as
-// many as the rate needs at the portal's response time, at least 4 and at most
-// Options.MaxOpen. At 5 requests a second and 3 s for a response, 15 are open.
+// many as the rate needs at the portal's response time, at least 4 and at most Options.MaxOpen. At 5 requests a second and 3 s for a
+// response, 15 are open. A creation waits for open mutations and creations, a mutation only for mutations: a portal may take minutes
+// to answer a creation, and running clusters must not wait for that.
 //
 // # What the portal says
 //

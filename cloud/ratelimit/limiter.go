@@ -20,7 +20,8 @@ const (
 // MaxLimit is the highest limit that is believed, in requests per minute.
 const MaxLimit = 1_000_000
 
-// DefaultMaxOpen is how many mutations and creations may be between reservation and response at one time.
+// DefaultMaxOpen is how many mutations may be between reservation and response at one time, and how many mutations and creations together before
+// another creation is sent.
 const DefaultMaxOpen = 20
 
 // Rules that the specification does not make.
@@ -44,8 +45,9 @@ type Options struct {
 	Limit int
 	// Burst in requests. 0 means 50. The largest X-RateLimit-Remaining replaces it.
 	Burst int
-	// MaxOpen bounds the mutations and creations between Reserve and response at one time. A crash leaves at most these in
+	// MaxOpen bounds the mutations and creations between Reserve and response at one time. A crash leaves at most so many creations in
 	// doubt. 0 means DefaultMaxOpen. Below it, as many may be open as the rate needs at the portal's response time, and at least 4.
+	// Open creations do not count for a mutation, because a portal may take minutes to answer them.
 	MaxOpen int
 	// AccountShare is the largest part of the account's rate and burst that this limiter uses, if other processes use the
 	// account too: more than 0 and at most 1. Limit, Burst and the portal's headers are the whole account's. 0 means 1.
@@ -71,8 +73,8 @@ type Limiter struct {
 	woken   []func() // to be called when mu is free
 
 	reservations map[*Reservation]struct{} // granted, neither spent nor ended
-	open         int                       // mutations and creations granted or in flight
-	latency      time.Duration             // that they take, from reservation to response
+	open         map[Class]int             // mutations and creations granted or in flight
+	latency      map[Class]time.Duration   // that they take, from reservation to response
 	inFlight     int                       // requests of any class
 	sent         int                       // requests that were written
 	limited      int                       // of these, requests that the portal refused because of the rate limit
@@ -95,6 +97,8 @@ func NewLimiter(options Options) *Limiter {
 		queue:        newQueue(),
 		jobs:         newJobs(),
 		reservations: map[*Reservation]struct{}{},
+		open:         map[Class]int{},
+		latency:      map[Class]time.Duration{},
 	}
 	l.bucket.known = known
 	return l
@@ -259,7 +263,7 @@ func (l *Limiter) allot(now time.Time) {
 		l.queue.revoke(l.queue.aside[len(l.queue.aside)-1])
 	}
 	for l.gate.open(now) && l.free() >= 1 {
-		p := l.queue.next(now, l.mayOpen(), l.free() > l.bucket.capacity()-1)
+		p := l.queue.next(now, l.mayOpen, l.free() > l.bucket.capacity()-1)
 		if p == nil {
 			return
 		}
@@ -275,10 +279,15 @@ func (l *Limiter) free() float64 {
 	return l.bucket.level - float64(len(l.reservations)+len(l.queue.aside))
 }
 
-// mayOpen reports whether one more mutation may be open: as many as are on the way at the full rate, within the bounds.
-func (l *Limiter) mayOpen() bool {
-	needed := int(math.Ceil(l.latency.Seconds() * l.bucket.rate()))
-	return l.open+l.queue.opened() < min(max(needed, minOpen), l.options.MaxOpen)
+// mayOpen reports whether one more call of the class may be open: as many as are on the way at the full rate, within the bounds. A mutation
+// does not wait for the answers to creations. A creation waits for both.
+func (l *Limiter) mayOpen(class Class) bool {
+	open := l.open[Mutation] + l.queue.opened(Mutation)
+	if class == Creation {
+		open += l.open[Creation] + l.queue.opened(Creation)
+	}
+	needed := int(math.Ceil(l.latency[class].Seconds() * l.bucket.rate()))
+	return open < min(max(needed, minOpen), l.options.MaxOpen)
 }
 
 // expectedTurn estimates when the place gets its token. Other places may come before it or leave, so the estimate is repeated
@@ -288,7 +297,7 @@ func (l *Limiter) expectedTurn(p *place, now time.Time) time.Time {
 	if p.allotted { // but the gate is closed
 		return open
 	}
-	if p.key.class.isMutating() && !l.mayOpen() {
+	if p.key.class.isMutating() && !l.mayOpen(p.key.class) {
 		open = later(open, now.Add(5*minWait))
 	}
 	needed := 1.0

@@ -187,7 +187,7 @@ func (q *queue) sweep(now time.Time) {
 
 // next picks the place for one token: logins, then mutations, creations, reads, and polls that are likely useful. Reads and polls
 // get their guaranteed share before that. A token that the bucket cannot hold goes to any poll.
-func (q *queue) next(now time.Time, mayOpen, overflows bool) *place {
+func (q *queue) next(now time.Time, mayOpen func(Class) bool, overflows bool) *place {
 	awake := func(p *place) bool { return p.awake.Before(now.Add(asideTime)) } // or soon
 	likely := func(p *place) bool { return awake(p) && p.job.isLikely(now) }
 	overdue := func(p *place) bool { return awake(p) && p.job.isOverdue(now) }
@@ -202,8 +202,8 @@ func (q *queue) next(now time.Time, mayOpen, overflows bool) *place {
 		{q.credit[Poll] >= 1, Poll, likely, 1},
 		{q.credit[Poll] >= maxCredit, Poll, overdue, maxCredit},
 		{q.credit[Read] >= 1, Read, awake, 1},
-		{mayOpen, Mutation, awake, 0},
-		{mayOpen, Creation, awake, 0},
+		{mayOpen(Mutation), Mutation, awake, 0},
+		{mayOpen(Creation), Creation, awake, 0},
 		{true, Read, awake, 1},
 		{true, Poll, likely, 1},
 		{overflows, Poll, pollable, 1},
@@ -236,10 +236,10 @@ func (q *queue) wakeable() bool {
 	return false
 }
 
-// opened returns the number of tokens set aside for calls that a crash may leave in doubt.
-func (q *queue) opened() (count int) {
+// opened returns the number of tokens set aside for calls of the class.
+func (q *queue) opened(class Class) (count int) {
 	for _, p := range q.aside {
-		if p.key.class.isMutating() {
+		if p.key.class == class {
 			count++
 		}
 	}

@@ -81,7 +81,7 @@ func (r *Reservation) Settle(sent bool, response *Response) {
 	l.inFlight--
 	l.closeMutation(r)
 	if sent && r.class.isMutating() { // a moving average
-		l.latency += (now.Sub(r.granted) - l.latency) / 4
+		l.latency[r.class] += (now.Sub(r.granted) - l.latency[r.class]) / 4
 	}
 	if sent {
 		l.sent++
@@ -98,7 +98,7 @@ func (l *Limiter) grant(p *place, now time.Time) *Reservation {
 	r := &Reservation{limiter: l, class: p.key.class, granted: now, waited: p.waited(now)}
 	l.reservations[r] = struct{}{}
 	if r.class.isMutating() {
-		l.open++
+		l.open[r.class]++
 	}
 	if p.job != nil {
 		p.job.asked = now
@@ -118,6 +118,6 @@ func (l *Limiter) end(r *Reservation) {
 
 func (l *Limiter) closeMutation(r *Reservation) {
 	if r.class.isMutating() {
-		l.open--
+		l.open[r.class]--
 	}
 }

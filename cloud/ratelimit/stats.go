@@ -12,7 +12,7 @@ type Stats struct {
 	Share      float64       // of the limit in use: AccountShare, and less while others use more of the account
 	Waiting    map[Class]int // places in the queue, by class
 	Reserved   int           // reservations that are granted and not spent
-	Open       int           // mutations between reservation and response
+	Open       int           // mutations and creations between reservation and response
 	InFlight   int           // requests on the way
 	Sent       int           // requests written since the limiter was made
 	Limited    int           // of these, requests that the portal refused because of the rate limit
@@ -31,7 +31,7 @@ func (l *Limiter) Stats() Stats {
 		Share:      l.bucket.part * l.bucket.share,
 		Waiting:    map[Class]int{},
 		Reserved:   len(l.reservations),
-		Open:       l.open,
+		Open:       l.open[Mutation] + l.open[Creation],
 		InFlight:   l.inFlight,
 		Sent:       l.sent,
 		Limited:    l.limited,

@@ -88,7 +88,7 @@ func TestRetryAtIsLaterThanWake(t *testing.T) {
 	})
 }
 
-// TestOpenFollowsLatency checks how many mutations may be open after others were answered in a given time: as many as a rate of five a
+// TestOpenFollowsLatency checks how many creations may be open after others were answered in a given time: as many as a rate of five a
 // second needs, but at least four, and at most 20 or the number in the options. A request that was not written does not count.
 func TestOpenFollowsLatency(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -119,15 +119,36 @@ func TestOpenFollowsLatency(t *testing.T) {
 				}
 				time.Sleep(20 * time.Second)
 				count := 0
-				for _, err := l.Reserve("0", Mutation); err == nil; _, err = l.Reserve(strconv.Itoa(count), Mutation) {
+				for _, err := l.Reserve("0", Creation); err == nil; _, err = l.Reserve(strconv.Itoa(count), Creation) {
 					count++
 				}
 				if count != test.want {
-					t.Errorf("%d mutations may be open, want %d", count, test.want)
+					t.Errorf("%d creations may be open, want %d", count, test.want)
 				}
 			})
 		})
 	}
+}
+
+// TestSlowCreationsHoldUpNoMutation has as many creations unanswered as may be. A scale of a running cluster is granted at once, and no further
+// creation. Mutations that are answered at once do not make the limiter believe that creations are, too.
+func TestSlowCreationsHoldUpNoMutation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{})
+		for i := range minOpen {
+			granted(t, l, "new-"+strconv.Itoa(i), Creation)
+		}
+		refusedUntil(t, l, "new", Creation)
+		for i := range 20 {
+			r := granted(t, l, "running-"+strconv.Itoa(i), Mutation)
+			refusedUntil(t, l, "new", Creation)
+			send(t, l, r, 202)
+			time.Sleep(time.Second)
+		}
+		if s := l.Stats(); s.Open != minOpen {
+			t.Errorf("%d are open", s.Open)
+		}
+	})
 }
 
 // TestSettledMutationWakesTheNext checks that the end of an open mutation wakes the flow that waits for it, even if tokens were available
