@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"strings"
 )
 
 // CreateClusterRequest holds the create parameters of a managed Kubernetes cluster (specification, "Kubernetes
@@ -30,6 +31,19 @@ type Cluster struct {
 	Name  string
 	State string
 	Raw   json.RawMessage // the record as the portal sent it
+}
+
+// Runs reports whether the cluster runs, and not only exists: its creation may still fail, or have failed. Running is the one state that the
+// specification names. If the record shows no state, the kubeconfig tells, which a portal returns for a running cluster.
+func (r Cluster) Runs(ctx context.Context, portal *Client) (bool, error) {
+	if r.State != "" {
+		return strings.EqualFold(r.State, "Running"), nil
+	}
+	_, err := portal.Kubeconfig(ctx, r.ID)
+	if IsNotAllowed(err) || IsBusy(err) || IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // CreateCluster starts the creation of a cluster. There are no idempotency keys: after an error that

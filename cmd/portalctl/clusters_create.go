@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -19,7 +20,7 @@ except --network-id and those with a default.
 Without --network-id the portal makes an isolated network for the cluster, which cannot route to anything else
 without extra setup. Choose a name that no other cluster has: the portal does not require unique names, and a
 person needs the name to find a cluster whose id got lost. If the portal lists clusters, which not every portal does,
-and one has the name, nothing is created and that one is shown.
+and one has the name, nothing is created. It is shown if it runs. Otherwise the command fails.
 
 The call is sent once. If its answer is lost (exit code 8), it is unknown whether the cluster was created, and the
 message says how to find out. Do not put this command into a loop that repeats it.`
@@ -71,6 +72,13 @@ func (a *app) createCluster(ctx context.Context, client *cloud.Client, r cloud.C
 	if err != nil && !cloud.IsUnsupported(err) {
 		return err
 	}
+	if len(there) == 1 {
+		if runs, err := there[0].Runs(ctx, client); err != nil {
+			return err
+		} else if !runs {
+			return doesNotRun(there[0])
+		}
+	}
 	if len(there) > 0 {
 		return reuse(a, "cluster", "kubernetesCluster", r.Name, there, func(c cloud.Cluster) map[string]any { return record(c.Raw, c.ID) })
 	}
@@ -86,6 +94,17 @@ func (a *app) createCluster(ctx context.Context, client *cloud.Client, r cloud.C
 		makes: cloud.KindCluster, name: r.Name,
 		undone: fmt.Sprintf("A record of cluster %s may remain at the portal. Look for it there before you create the cluster again", r.Name),
 	}, w)
+}
+
+// doesNotRun is the failure for a cluster of the name that is being created or deleted, or whose creation has failed. The command was asked for
+// another one.
+func doesNotRun(c cloud.Cluster) error {
+	return &failure{
+		code: exitRefused,
+		err:  fmt.Errorf("cluster %s exists already (id %s, %s), but does not run", cell(c.Name), cell(c.ID), cmp.Or(cell(c.State), "its state is not shown")),
+		advice: "if it is being created or deleted, run the command again later. If its creation has failed, delete it first: portalctl clusters delete " +
+			cell(c.ID),
+	}
 }
 
 // lostCluster returns how to find out whether the cluster exists. The portal is asked once, because some portals list

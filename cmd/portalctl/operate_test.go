@@ -76,6 +76,30 @@ func TestCreateLooksFirst(t *testing.T) {
 	})
 }
 
+// TestCreateFindsWhatDoesNotRun: a script that repeats the command must not go on with a cluster that is being created or deleted, or whose
+// creation has failed.
+func TestCreateFindsWhatDoesNotRun(t *testing.T) {
+	at(t, emulator.Options{ListClusters: true}, func(t *testing.T, d *desk) {
+		again := func(name string, state emulator.ClusterState) {
+			d.run(d.createArgs(name)...).exits(exitRefused).says("cluster "+name+" exists already", string(state), "does not run")
+		}
+		d.inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Job: emulator.JobFailsLate, Count: 1})
+		d.run(d.createArgs("failed")...).exits(exitJobFailed)
+		again("failed", emulator.ClusterFailed)
+		d.run(d.createArgs("demo", "--no-wait")...).exits(exitOK)
+		again("demo", emulator.ClusterCreating)
+		waitIdle()
+		d.run(d.createArgs("demo")...).exits(exitOK)
+		clusters := d.portal.Clusters()
+		d.run("clusters", "delete", clusters[len(clusters)-1].ID, "--yes", "--no-wait").exits(exitOK)
+		again("demo", emulator.ClusterDeleting)
+		waitIdle()
+		if n := d.calls("POST", "/kubernetes-clusters"); n != 2 {
+			t.Errorf("%d creations", n)
+		}
+	})
+}
+
 // TestSizeIsForThePortalToJudge: the usual bound of 50 workers can be raised, so only the portal refuses more.
 func TestSizeIsForThePortalToJudge(t *testing.T) {
 	for most, code := range map[int]exitCode{50: exitLater, 60: exitOK} {

@@ -132,7 +132,7 @@ func TestPortalFaults(t *testing.T) {
 		"cut after the work":           {emulator.Fault{Cut: true, After: true}, held, 1, 1},
 		"answer truncated":             {emulator.Fault{Body: emulator.BodyTruncated}, held, 1, 1},
 		"answer is a page":             {emulator.Fault{Body: emulator.BodyHTML}, held, 1, 1},
-		"answer later than the client": {emulator.Fault{Delay: 2 * time.Minute, After: true}, held, 1, 1},
+		"answer later than the client": {emulator.Fault{Delay: 6 * time.Minute, After: true}, held, 1, 1},
 		"500 without the error shape":  {emulator.Fault{Status: 500, Body: emulator.BodyHTML}, held, 1, 1},
 		"500 after the work":           {emulator.Fault{Status: 500, After: true}, held, 1, 1},
 		"job forgotten":                {emulator.Fault{Job: emulator.JobForgotten}, held, 1, 1},
@@ -176,9 +176,34 @@ func TestFoundByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, works[0], emulator.Options{ListClusters: true}, emulator.Fault{Count: 1, Cut: true, After: true})
 		defer f.portal.Close()
-		last, _ := f.manager(10)
+		all := f.passesFor(20 * time.Minute)
 		if _, requests := f.jobs(); f.object().Spec.ClusterID != f.portal.Clusters()[0].ID || requests != 1 {
-			t.Errorf("not found: id %q, %d requests, %+v", f.object().Spec.ClusterID, requests, last)
+			t.Errorf("not found: id %q, %d requests, %+v", f.object().Spec.ClusterID, requests, all[len(all)-1])
+		}
+		for _, o := range all[1:] {
+			if o.Kind == outcome.Stalled {
+				t.Fatalf("a person is asked, although the portal lists the cluster: %+v", o)
+			}
+		}
+	})
+}
+
+// TestFoundAfterAFailure: the answer to a creation is lost, and its job fails half way. The portal lists what is left of it. That is not taken for
+// the cluster, neither while its creation runs nor later, when a person has to look.
+func TestFoundAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fault := emulator.Fault{Count: 1, Cut: true, After: true, Job: emulator.JobFailsLate, JobCode: "INSUFFICIENT_CAPACITY"}
+		f := newFixture(t, works[0], emulator.Options{ListClusters: true}, fault)
+		defer f.portal.Close()
+		all := f.passesFor(2 * time.Hour)
+		last := all[len(all)-1]
+		if left := f.portal.Clusters(); len(left) != 1 || f.object().Spec.ClusterID != "" || last.Reason != infrav1.OutcomeUnknownReason {
+			t.Fatalf("the portal has %+v, the object has taken over %q: %+v", left, f.object().Spec.ClusterID, last)
+		} else if !strings.Contains(last.Message, left[0].ID) || !strings.Contains(last.Message, infrav1.DecisionRetry.About(f.operation().ID)) {
+			t.Errorf("it names neither the record nor the way out: %s", last.Message)
+		}
+		if _, requests := f.jobs(); requests != 1 {
+			t.Errorf("%d creations", requests)
 		}
 	})
 }

@@ -65,28 +65,46 @@ func (m Runner) search(ctx context.Context, op *Operation) (outcome.Outcome, boo
 			return outcome.RetryAfter(0), true // the next pass follows the job
 		}
 	}
-	id, err := m.Find(ctx)
+	found, err := m.Find(ctx)
 	switch {
-	case id != "":
-		return m.Finish(ctx, Succeeded, id), true
+	case found.ID != "":
+		return m.judgeFound(ctx, op, found), true
 	case cloud.IsRateLimited(err):
 		return outcome.FromPortalError(err), true
 	}
 	return outcome.Outcome{}, false
 }
 
-// Find asks the portal for the cluster of an unfinished creation by its name, and returns its id, or "". A name that a person chose
+// judgeFound takes over the cluster that a lost creation made, once it runs. Until then its creation may fail, and leave a record that is no
+// cluster.
+func (m Runner) judgeFound(ctx context.Context, op *Operation, found cloud.Cluster) outcome.Outcome {
+	runs, err := found.Runs(ctx, m.Portal)
+	switch {
+	case runs:
+		return m.Finish(ctx, Succeeded, found.ID)
+	case cloud.IsRateLimited(err):
+		return outcome.FromPortalError(err)
+	case m.Progress.StuckIn(op) > 0:
+		return outcome.WaitFor(resendAfter, infrav1.CreatingReason, "the portal's answer to the %s was lost, but the portal lists that cluster (id %s). "+
+			"The provider takes it over when it runs", op, found.ID)
+	}
+	return outcome.StallFor(0, infrav1.OutcomeUnknownReason, "the portal's answer to the %s was lost. The portal lists that cluster (id %s), but the cluster does "+
+		"not run. Look at it at the portal. If its creation has failed, delete it there, and allow one retry: %s. Otherwise, %s",
+		op, found.ID, Command(m.Object, infrav1.DecisionRetry, op.ID), creations[op.Type].wayOut)
+}
+
+// Find asks the portal for the cluster of an unfinished creation by its name. If it finds none, the ID is empty. A name that a person chose
 // proves nothing, and if several clusters are found, it is unknown which one is ours. A network cannot be found.
-func (m Runner) Find(ctx context.Context) (id string, err error) {
+func (m Runner) Find(ctx context.Context) (cloud.Cluster, error) {
 	op := m.State.Last
 	if !op.Is(Create) || !m.State.Record.Generated(op.Target) {
-		return "", nil
+		return cloud.Cluster{}, nil
 	}
 	found, err := m.Portal.FindClusters(ctx, op.Target)
 	if err != nil || len(found) != 1 {
-		return "", err
+		return cloud.Cluster{}, err
 	}
-	return found[0].ID, nil
+	return found[0], nil
 }
 
 // createdBy returns the id of the resource that the job of the operation created, if its result names one.

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
@@ -114,6 +115,39 @@ func TestLookupDuringAnOutage(t *testing.T) {
 				f.passesFor(20 * time.Minute)
 				if _, requests := f.jobs(); requests != 1 || !f.work.reached(f.object()) {
 					t.Errorf("%d requests, %+v", requests, f.operation())
+				}
+			})
+		})
+	}
+}
+
+// TestWhatProvesNothing lists clusters under the name of a lost creation that may be someone else's: several of one name, or one under a name that
+// a person chose and another person may have chosen, too. None of them is taken over.
+func TestWhatProvesNothing(t *testing.T) {
+	for title, test := range map[string]struct {
+		twin      bool
+		generated string
+	}{
+		"two of one name":            {true, "story-1"},
+		"the name was chosen":        {false, ""},
+		"another name was generated": {false, "story-2"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, works[0], emulator.Options{ListClusters: true})
+				defer f.portal.Close()
+				if test.twin {
+					f.existing()
+				}
+				cp := f.object()
+				State{Record: Record{Name: test.generated, Size: SizeUnknown}}.Put(cp)
+				if err := f.store.Update(t.Context(), cp); err != nil {
+					t.Fatal(err)
+				}
+				f.inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Cut: true, After: true})
+				all := f.passesFor(40 * time.Minute)
+				if id, o := f.object().Spec.ClusterID, all[len(all)-1]; id != "" || o.Reason != infrav1.OutcomeUnknownReason || len(f.portal.Clusters()) == 0 {
+					t.Errorf("taken over: %q of %v, %+v", id, f.portal.Clusters(), o)
 				}
 			})
 		})

@@ -87,8 +87,8 @@ func (k *Owners) shownAt(ctx context.Context, p *pass.Pass, id string, kubeconfi
 	case bytes.Contains(kubeconfig, []byte(name)):
 		return true, nil
 	}
-	if found, err := p.Runner().Find(ctx); found == id || err != nil && !cloud.IsUnsupported(err) {
-		return found == id, err
+	if found, err := p.Runner().Find(ctx); found.ID == id || err != nil && !cloud.IsUnsupported(err) {
+		return found.ID == id, err
 	}
 	all, err := portal.Instances(ctx)
 	return slices.ContainsFunc(all, func(i cloud.Instance) bool {
