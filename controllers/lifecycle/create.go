@@ -132,9 +132,11 @@ func (k *Clusters) pollCreation(ctx context.Context, p *pass.Pass) outcome.Outco
 	return operation.Progress(p.Op(), o, infrav1.CreatingReason)
 }
 
-// fingerprint identifies the content of the request except the name, which changes after a failure.
+// fingerprint identifies the content of the request except the name, which changes after a failure. Two requests with one fingerprint are one
+// attempt.
 func fingerprint(request cloud.CreateClusterRequest, identity string) string {
 	request.Name = ""
+	request.Size = max(request.Size, 1) // 1 is asked right after 0, in case the portal refuses a cluster for its lack of workers
 	hash := fnv.New64a()
 	_, _ = fmt.Fprintf(hash, "%+v %s", request, identity)
 	return strconv.FormatUint(hash.Sum64(), 36)

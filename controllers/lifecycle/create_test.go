@@ -21,6 +21,10 @@ func TestFingerprint(t *testing.T) {
 	if with(func(r *cloud.CreateClusterRequest) { r.Name = "a-2" }) != first {
 		t.Error("another name is another attempt: a refused request would be sent again at once")
 	}
+	none, one := with(func(r *cloud.CreateClusterRequest) { r.Size = 0 }), with(func(r *cloud.CreateClusterRequest) { r.Size = 1 })
+	if none != one || none == first {
+		t.Error("no worker and one worker take turns: each refusal would make the other request at once")
+	}
 	others := []string{
 		fingerprint(base, "2"),
 		with(func(r *cloud.CreateClusterRequest) { r.Size = 4 }),

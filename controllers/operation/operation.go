@@ -3,6 +3,7 @@
 package operation
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -93,6 +94,24 @@ func (o *Operation) Size() int {
 		return size
 	}
 	return SizeUnknown
+}
+
+// workers returns the number of workers that the operation asks for, or SizeUnknown.
+func (o *Operation) workers() int {
+	switch {
+	case o.Is(Scale):
+		return o.Size()
+	case o.Is(Create) && o.Record != nil:
+		return o.Record.Size
+	}
+	return SizeUnknown
+}
+
+// insistsOnWorkers reports whether the portal may have refused a cluster because it has no workers. The specification names neither a lower
+// bound nor the code of that refusal, and its field is optional. If the portal refuses one worker, too, it was for another reason (State.After).
+func insistsOnWorkers(op *Operation, cause error) bool {
+	var refusal *cloud.Error
+	return op.workers() == 0 && (cloud.IsInvalid(cause) || cloud.IsNotAllowed(cause)) && errors.As(cause, &refusal) && (refusal.Field == "" || refusal.Field == "size")
 }
 
 // RemovesNodes reports whether the operation is a scale to fewer workers.

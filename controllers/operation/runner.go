@@ -4,7 +4,6 @@ package operation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -146,27 +145,23 @@ func (m Runner) notAccepted(ctx context.Context, before State, cause error) outc
 		if last.Lost() {
 			result = Failed // the portal may have carried out a part of the lost one
 		}
-		if err := m.learn(ctx, m.Writer.Persist, Event{Result: result, NoWorkers: insistsOnWorkers(op, cause)}); err != nil {
+		none := insistsOnWorkers(op, cause)
+		if err := m.learn(ctx, m.Writer.Persist, Event{Result: result, NoWorkers: none}); err != nil {
 			return outcome.Fail(err)
+		}
+		if none {
+			return outcome.RetryAfter(0) // one worker is asked for at once. If that is refused, the attempt waits
 		}
 	} else {
-		if err := m.Writer.Persist(ctx, m.Object, func() { before.Put(m.Object) }); err != nil {
+		restore := func(s State) State { return State{Record: s.Record, Last: last} }
+		if err := m.amend(ctx, m.Writer.Persist, restore); err != nil {
 			return outcome.Fail(err)
 		}
-		*m.State = before
 	}
 	if unknown {
 		return m.Refuse(op, m.lost(ctx))
 	}
 	return m.Refuse(op, outcome.FromPortalError(cause).Prefix("%s", op))
-}
-
-// insistsOnWorkers reports whether the portal refused a cluster without workers. The specification names neither a lower bound nor
-// the code of that refusal, and its field is optional.
-func insistsOnWorkers(op *Operation, cause error) bool {
-	none := op.Type == Scale && op.Size() == 0 || op.Record != nil && op.Record.Size == 0
-	var refusal *cloud.Error
-	return none && (cloud.IsInvalid(cause) || cloud.IsNotAllowed(cause)) && errors.As(cause, &refusal) && (refusal.Field == "" || refusal.Field == "size")
 }
 
 // Poll takes the operation in flight one step further, with one poll of its job at most. It is done when the operation has

@@ -66,6 +66,8 @@ func (s State) After(e Event) State {
 	switch {
 	case e.NoWorkers:
 		s.Record.MinWorkers = 1
+	case op.Result == Refused && op.workers() == 1:
+		s.Record.MinWorkers = 0 // one worker does not help, so the portal did not refuse 0 for their number
 	case op.Type == Create:
 		s.Record = s.Record.afterCreation(op, e)
 	case op.Type == Scale:

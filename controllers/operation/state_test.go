@@ -71,6 +71,7 @@ func TestAfter(t *testing.T) {
 		"scale down": {Operation{Type: Scale, From: 3, Target: "1"}, map[string]Record{
 			"accepted":  change(before, size(1, false)),
 			"succeeded": change(before, size(1, false)),
+			"refused":   change(before, func(r *Record) { r.MinWorkers = 0 }), // it was not for the number of workers
 			"lost":      change(before, size(3, true)),
 			"failed":    change(before, size(3, true)),
 			"abandoned": change(before, size(3, true)),
@@ -176,6 +177,7 @@ func TestInsistsOnWorkers(t *testing.T) {
 		"its size":         {none, field(cloud.CodeInvalidParameter, "size"), true},
 		"no field":         {none, field(cloud.CodeInvalidParameter, ""), true},
 		"another field":    {none, field(cloud.CodeInvalidParameter, "zoneId"), false},
+		"its state":        {none, field(cloud.CodeOperationNotAllowed, ""), true},
 		"the quota":        {none, field(cloud.CodeQuotaExceeded, ""), false},
 		"one worker":       {one, field(cloud.CodeInvalidParameter, "size"), false},
 		"creation without": {&Operation{Type: Create, Record: &Record{}}, field(cloud.CodeInvalidParameter, "size"), true},

@@ -199,7 +199,11 @@ func (p *Pass) Refused(op *operation.Operation) (outcome.Outcome, bool) {
 }
 
 func (p *Pass) attempt(op *operation.Operation) string {
-	return op.Attempt + op.Target + " " + p.Identity.Version
+	target := op.Target
+	if op.Is(operation.Scale) && op.Size() == 0 {
+		target = "1" // which is asked right after 0, in case the portal refuses a cluster for its lack of workers
+	}
+	return op.Attempt + target + " " + p.Identity.Version
 }
 
 // Event reports that something happened.

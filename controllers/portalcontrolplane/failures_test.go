@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -97,4 +98,49 @@ func shown(cp *infrav1.PortalControlPlane) (all []string) {
 
 func containsAll(got, want []string) bool {
 	return !slices.ContainsFunc(want, func(w string) bool { return !slices.Contains(got, w) })
+}
+
+// TestRefusalsDoNotLookLikeAMinimum sets the replicas to 0 while the portal refuses every change for another reason, with and without the field that
+// it refuses. After the repair no worker stays: each would be billed.
+func TestRefusalsDoNotLookLikeAMinimum(t *testing.T) {
+	for title, fault := range map[string]emulator.Fault{
+		"the state of the cluster":      {Code: emulator.CodeOperationNotAllowed, Message: "the cluster is in state Alert"},
+		"a parameter that is not named": {Code: emulator.CodeInvalidParameter, Message: "not now"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, 2, emulator.Durations{})
+				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = infrav1.RemovalOrderNewest })
+				fault.Path, fault.For = routeScale, 2*time.Hour
+				f.strike(fault)
+				f.pass()
+				f.scale(0)
+				f.passes(2*time.Hour, 10*time.Second)
+				if n := len(f.answers("scale")); n > 50 {
+					t.Errorf("%d requests in two hours", n)
+				}
+				s := f.passes(2*time.Hour, 10*time.Second)
+				if n := len(f.workers()); n != 0 || s.Record.MinWorkers != 0 {
+					t.Errorf("%d workers are left, at least %d; %v", n, s.Record.MinWorkers, f.answers("scale"))
+				}
+			})
+		})
+	}
+}
+
+// TestUpgradeWaitsForDrains sets a version while a Node is drained for a scale-down, and a budget blocks the drain. An upgrade would drain the other
+// nodes at the same time.
+func TestUpgradeWaitsForDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 2, emulator.Durations{})
+		f.refuseEvictions(apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10), "db-0", "db-1")
+		f.scale(1)
+		f.passes(time.Minute, 5*time.Second)
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+		s := f.passes(10*time.Minute, 5*time.Second)
+		o := s.outcomes[infrav1.VersionUpToDateCondition]
+		if n := len(f.answers("upgrade")); n != 0 || o.Reason != infrav1.WaitingForOperationReason || !strings.Contains(o.Message, "is being drained") {
+			t.Errorf("%d upgrades, %+v", n, o)
+		}
+	})
 }
