@@ -123,9 +123,11 @@ func (e Event) put(obj client.Object, s State) {
 	if e.Result == "" {
 		return
 	}
-	delete(obj.GetAnnotations(), infrav1.DecisionAnnotation)
+	if infrav1.DecisionRetry.MadeOn(obj, op.ID) || infrav1.DecisionAbandon.MadeOn(obj, op.ID) { // others have not been carried out
+		delete(obj.GetAnnotations(), infrav1.DecisionAnnotation)
+	}
 	cp, _ := obj.(*infrav1.PortalControlPlane)
-	switch op := s.Last; {
+	switch {
 	case op.Is(CreateNetwork) && e.Result == Succeeded:
 		annotations.AddAnnotations(obj, map[string]string{infrav1.NetworkAnnotation: e.CreatedID})
 	case op.Is(Create) && e.Result == Succeeded:
