@@ -19,6 +19,11 @@ import (
 
 // Ensure makes sure that the portal cluster exists. It is created once, or adopted by its id.
 func (k *Clusters) Ensure(ctx context.Context, p *pass.Pass, request func(context.Context) (cloud.CreateClusterRequest, outcome.Outcome)) outcome.Outcome {
+	if p.Op() == nil && !p.Owns() {
+		if o := ownership.AwaitReference(p); !o.IsDone() {
+			return o
+		}
+	}
 	if p.ControlPlane.Spec.ClusterID != "" {
 		if o := k.Ownership.Claim(ctx, p); !o.IsDone() {
 			return o

@@ -140,6 +140,16 @@ func protection(cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) stri
 	return ""
 }
 
+// AwaitReference is done unless the Cluster names another control plane. A copied manifest has the owner reference and the label of the
+// Cluster, too, and would get a portal cluster of its own.
+func AwaitReference(p *pass.Pass) outcome.Outcome {
+	if refersTo(p.Cluster, p.ControlPlane) {
+		return outcome.Outcome{}
+	}
+	return outcome.WaitFor(0, infrav1.WaitingForObjectReason, "Cluster %s does not name this object in spec.controlPlaneRef, so no portal cluster is created or "+
+		"taken over. Delete this object, or name it there", p.Cluster.Name)
+}
+
 // refersTo reports whether the object is the control plane of the Cluster.
 func refersTo(cluster *clusterv1.Cluster, cp *infrav1.PortalControlPlane) bool {
 	ref := cluster.Spec.ControlPlaneRef

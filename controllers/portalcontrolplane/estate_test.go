@@ -123,6 +123,7 @@ func (e *estate) scope(key client.ObjectKey) *scope {
 	e.Helper()
 	s := &scope{Pass: pass.Pass{ControlPlane: e.get(key)}, outcomes: map[string]outcome.Outcome{}}
 	s.Cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	s.Cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{Kind: "PortalControlPlane", Name: key.Name}
 	s.PortalCluster = &infrav1.PortalCluster{Spec: infrav1.PortalClusterSpec{ZoneID: "z"}}
 	s.PortalCluster.Status.VPCID = e.portal.VPCs()[0].ID
 	s.Identity = e.identity

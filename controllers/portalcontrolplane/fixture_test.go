@@ -304,6 +304,7 @@ func (f *fixture) read(s *scope) outcome.Outcome {
 func (f *fixture) scope() *scope {
 	f.Helper()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name, Annotations: f.annotations}}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{Kind: "PortalControlPlane", Name: prod.Name}
 	s := &scope{Pass: pass.Pass{ControlPlane: f.controlPlane(), Cluster: cluster}, way: access.Way{Workload: &f.workloads.connection}, outcomes: map[string]outcome.Outcome{}}
 	s.Identity = identity.Identity{Portal: f.cloud, Version: "1", Shared: "team", Limits: f.limits}
 	s.State, s.Tools = stateOf(s.ControlPlane), f.manager.tools(s)

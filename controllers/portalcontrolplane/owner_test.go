@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -245,4 +246,35 @@ func TestLoserIsQuiet(t *testing.T) {
 			t.Errorf("%+v, %v", o, e.portal.RequestLog())
 		}
 	})
+}
+
+// TestUnnamedControlPlane copies the manifest of a control plane under another name into the same Cluster, owner reference and all. The Cluster names
+// the first one. The second must not create a portal cluster, nor take one over: its owner would pay for two.
+func TestUnnamedControlPlane(t *testing.T) {
+	for title, id := range map[string]string{"would create": "", "would take over": "cluster-of-old"} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEstate(t, false)
+				key := e.add("fleet", "copy", func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = id })
+				for range 10 {
+					s := e.scope(key)
+					s.Cluster.Spec.ControlPlaneRef.Name = "prod"
+					if err := e.manager.Ownership.Begin(t.Context(), &s.Pass); err != nil {
+						t.Fatal(err)
+					}
+					o := e.manager.reconcileCluster(t.Context(), s)
+					if o.Reason != infrav1.WaitingForObjectReason || !strings.Contains(o.Message, "spec.controlPlaneRef") || s.Owns() {
+						t.Fatalf("%+v", o)
+					}
+					time.Sleep(10 * time.Second)
+				}
+				if n := e.asked("POST"); n != 0 {
+					t.Errorf("%d creations", n)
+				}
+				if o := e.passes(key)[key]; id == "" && !o.IsDone() {
+					t.Errorf("when the Cluster names it: %+v", o)
+				}
+			})
+		})
+	}
 }
