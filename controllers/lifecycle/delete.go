@@ -18,17 +18,30 @@ import (
 // Delete takes the deletion one step further. It is done when nothing is left at the portal. It calls before right before the request, and
 // what that returns after it, unless the portal refuses the request.
 func (k *Clusters) Delete(ctx context.Context, p *pass.Pass, before func(context.Context) (after func())) outcome.Outcome {
-	spec := p.ControlPlane.Spec
 	mine, err := k.Ownership.MayDelete(ctx, p)
 	switch {
 	case err != nil:
 		return outcome.Fail(err)
-	case spec.ClusterID == "" && p.Op() == nil:
-		warnAbandonedNames(p)
-		return outcome.Outcome{} // no request was sent, or it was refused
 	case !mine:
-		p.Event(infrav1.EventPortalClusterRetained, "Delete", "Left portal cluster %s unchanged: this object does not own it", spec.ClusterID)
+		p.Event(infrav1.EventPortalClusterRetained, "Delete", "Left portal cluster %s unchanged: this object does not own it", p.ControlPlane.Spec.ClusterID)
 		return outcome.Outcome{}
+	}
+	o := k.deleteOwn(ctx, p, before)
+	if names := p.Record.AbandonedNames; o.IsDone() && len(names) > 0 {
+		p.Warn(infrav1.EventOperationFailed, "Create", "Creating the cluster failed under %d names. Look for clusters with these names at the portal, "+
+			"and delete them there: %s", len(names), strings.Join(names, ", "))
+	}
+	return o
+}
+
+// deleteOwn is Delete of an object that owns its portal cluster, or has none yet.
+func (k *Clusters) deleteOwn(ctx context.Context, p *pass.Pass, before func(context.Context) (after func())) outcome.Outcome {
+	spec := p.ControlPlane.Spec
+	switch {
+	case spec.ClusterID == "" && p.Op() == nil:
+		return outcome.Outcome{} // no request was sent, or it was refused
+	case p.Deleted():
+		return outcome.Outcome{} // the manager ended before it removed the finalizer
 	case p.DeletionPolicy() == infrav1.DeletionPolicyRetain:
 		p.Event(infrav1.EventPortalClusterRetained, "Delete", "Left portal cluster %s unchanged: deletionPolicy is Retain",
 			cmp.Or(spec.ClusterID, spec.ClusterName)) // the name of an adopted cluster is not known
@@ -73,8 +86,9 @@ func (k *Clusters) deleteKnown(ctx context.Context, p *pass.Pass, before func(co
 		case o.Kind == outcome.Failed:
 			return o
 		case running.Type == operation.Delete && p.Last.Result == operation.Succeeded:
-			warnAbandonedNames(p)
 			return outcome.Outcome{}
+		case p.Op().Is(operation.Delete) && (p.Op().Lost() || o.Reason == infrav1.JobStuckReason) && isGone(ctx, p):
+			return p.Runner().Finish(ctx, operation.Succeeded, "")
 		case p.Op() == nil, p.Op().Lost() && p.Op().ResendIn() == 0, p.Op().Type != operation.Delete && (p.Op().Lost() || o.Reason == infrav1.JobStuckReason):
 			// the deletion is sent
 		default:
@@ -82,6 +96,19 @@ func (k *Clusters) deleteKnown(ctx context.Context, p *pass.Pass, before func(co
 		}
 	}
 	return sendDelete(ctx, p, before)
+}
+
+// isGone reports whether the portal does not know the cluster any more. A deletion whose job is stuck or lost has ended then: some portals
+// never end the job of a deletion. While the job makes progress, the portal may hide a cluster whose nodes it still removes.
+func isGone(ctx context.Context, p *pass.Pass) bool {
+	id := p.ControlPlane.Spec.ClusterID
+	return p.Backoff.Do("deleted", id+" "+p.Identity.Version, func() outcome.Outcome {
+		_, err := p.Identity.Portal.Kubeconfig(ctx, id)
+		if !cloud.IsNotFound(err) {
+			return outcome.WaitFor(0, infrav1.DeletingReason, "the portal still knows cluster %s, or does not answer", id)
+		}
+		return p.Runner().NotFound(ctx, "cluster "+id+outcome.RequestID(err))
+	}).IsDone()
 }
 
 // sendDelete asks the portal to delete the cluster. It is done if the portal does not know it.
@@ -100,15 +127,15 @@ func sendDelete(ctx context.Context, p *pass.Pass, before func(context.Context) 
 		return operation.Progress(p.Op(), o, infrav1.DeletingReason)
 	}
 	hidden := p.Runner().NotFound(ctx, "cluster "+id+outcome.RequestID(err)).NoLaterThan(o.RequeueAfter)
-	if hidden.Kind == outcome.Stalled {
+	switch {
+	case hidden.Kind == outcome.Stalled:
 		hidden.Message += ", or set spec.deletionPolicy to Retain if the cluster is gone"
+	case hidden.IsDone():
+		// The identity forgets the cluster next. If the manager ends then, another pass may not be able to ask the portal.
+		op.Result = operation.Succeeded
+		if err := p.Change(ctx, func(next *operation.State) { next.Last = op }); err != nil {
+			return outcome.Fail(err)
+		}
 	}
 	return hidden
-}
-
-func warnAbandonedNames(p *pass.Pass) {
-	if names := p.Record.AbandonedNames; len(names) > 0 {
-		p.Warn(infrav1.EventOperationFailed, "Create", "Creating the cluster failed under %d names. Look for clusters with these names at the portal, "+
-			"and delete them there: %s", len(names), strings.Join(names, ", "))
-	}
 }

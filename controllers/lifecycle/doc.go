@@ -13,7 +13,8 @@
 //	scaling     a lost answer counts as running until the nodes show that it is done (settleUpgrade), or until the portal accepts or
 //	            refuses the next request. A person can abandon the operation
 //	deleting    possible from every state. It waits for a running operation, unless that is a stuck or lost scale or upgrade. While
-//	            the Cluster or the control plane is being deleted, nothing is scaled, and the hooks on Machines are removed at once
+//	            the Cluster or the control plane is being deleted, nothing is scaled, and the hooks on Machines are removed at once.
+//	            If its job is stuck or lost, it ends when the portal does not know the cluster any more
 //	gone        a 404 counts only under the portal user that created the cluster. If the deletion was not requested here, a person
 //	            may set the id of another cluster, which leads back to running
 package lifecycle

@@ -42,7 +42,7 @@ func (k *Owners) Begin(ctx context.Context, p *pass.Pass) error {
 // HoldDeletion is done if the portal cluster may be deleted, or if nothing has to be deleted. Otherwise a person has to decide.
 func (k *Owners) HoldDeletion(ctx context.Context, p *pass.Pass) outcome.Outcome {
 	spec := p.ControlPlane.Spec
-	if spec.ClusterID == "" || p.DeletionPolicy() == infrav1.DeletionPolicyRetain || p.Op().Is(operation.Delete) {
+	if spec.ClusterID == "" || p.DeletionPolicy() == infrav1.DeletionPolicyRetain || p.Op().Is(operation.Delete) || p.Deleted() {
 		return outcome.Outcome{} // the deletion was sent, and is followed to its end
 	}
 	if owner, err := k.otherOwner(ctx, p); err != nil {

@@ -132,6 +132,11 @@ func (p *Pass) Owns() bool {
 	return p.ControlPlane.Spec.ClusterID != "" && p.Record.UID == p.ControlPlane.UID && p.Record.ClusterID == p.ControlPlane.Spec.ClusterID
 }
 
+// Deleted reports whether the portal has deleted the cluster at the provider's request.
+func (p *Pass) Deleted() bool {
+	return p.Last.Is(operation.Delete) && p.Last.Result == operation.Succeeded && p.Last.Target == p.ControlPlane.Spec.ClusterID
+}
+
 // DeletionPolicy returns what happens to the portal cluster when the object is deleted.
 func (p *Pass) DeletionPolicy() infrav1.DeletionPolicy {
 	if p.Record.TakenOver {

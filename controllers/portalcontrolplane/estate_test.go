@@ -172,7 +172,7 @@ func (e *estate) delete(key client.ObjectKey) (o outcome.Outcome) {
 	}
 	for range 6 {
 		s := e.scope(key)
-		if o = e.manager.Lifecycle.Delete(e.Context(), &s.Pass, func(context.Context) func() { return func() {} }); o.IsDone() {
+		if o = e.manager.Lifecycle.Delete(e.Context(), &s.Pass, noVolumes); o.IsDone() {
 			e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Finalizers = nil })
 			return o
 		}
@@ -180,6 +180,9 @@ func (e *estate) delete(key client.ObjectKey) (o outcome.Outcome) {
 	}
 	return o
 }
+
+// noVolumes is a report of volumes that finds none.
+func noVolumes(context.Context) func() { return func() {} }
 
 // asked counts the requests of the method, logins aside.
 func (e *estate) asked(method string) (n int) {
