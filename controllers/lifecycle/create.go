@@ -130,6 +130,9 @@ func checkName(ctx context.Context, p *pass.Pass, op *operation.Operation) outco
 
 // pollCreation takes the creation in flight one step further.
 func (k *Clusters) pollCreation(ctx context.Context, p *pass.Pass) outcome.Outcome {
+	if o := k.Ownership.FollowPortal(ctx, p); !o.IsDone() {
+		return o
+	}
 	o := p.Runner().Poll(ctx)
 	if o.IsDone() && p.ControlPlane.Spec.ClusterID != "" {
 		return k.Ownership.Claim(ctx, p)

@@ -184,8 +184,7 @@ func (m Runner) Poll(ctx context.Context) outcome.Outcome {
 	case m.Portal == nil:
 		return outcome.RetryAfter(time.Minute) // a change of the identity wakes the object
 	case !m.sentToThisPortal(op):
-		return outcome.StallFor(time.Minute, infrav1.AccountChangedReason, "the %s was sent to portal %s, but the identity names another one. "+
-			"Correct baseURL of the identity", op, op.Portal)
+		return m.sentElsewhere(op)
 	}
 	return m.follow(ctx, op)
 }
@@ -210,6 +209,16 @@ func (m Runner) follow(ctx context.Context, op *Operation) outcome.Outcome {
 		return m.markLost(ctx, fmt.Sprintf("job %s succeeded without an id", op.JobID))
 	}
 	return m.Finish(ctx, Succeeded, id)
+}
+
+// sentElsewhere returns the outcome of an operation that was sent to another portal than the identity names.
+func (m Runner) sentElsewhere(op *Operation) outcome.Outcome {
+	o := outcome.StallFor(time.Minute, infrav1.AccountChangedReason, "the %s was sent to portal %s, but the identity names another one. "+
+		"Correct baseURL of the identity", op, op.Portal)
+	if op.Type == Create {
+		o.Message += ". If the same portal has a new URL: " + Command(m.Object, infrav1.DecisionTrust, m.Portal.Address())
+	}
+	return o
 }
 
 // sentToThisPortal reports whether the operation was sent to the portal that the identity names. At another portal, the same id

@@ -120,6 +120,7 @@ func (r Record) afterScale(op Operation) Record {
 
 // put makes the change of the object that the event brings, besides its annotations.
 func (e Event) put(obj client.Object, s State) {
+	op := s.Last
 	if e.Result == "" {
 		return
 	}

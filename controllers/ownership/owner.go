@@ -133,6 +133,28 @@ func (k *Owners) recordPortal(ctx context.Context, p *pass.Pass) outcome.Outcome
 	return outcome.Outcome{}
 }
 
+// FollowPortal moves a creation in flight along, when a person has decided that its portal has a new URL.
+func (k *Owners) FollowPortal(ctx context.Context, p *pass.Pass) outcome.Outcome {
+	if !p.Infrastructure.IsDone() || p.Op() == nil || p.Op().Portal == "" {
+		return outcome.Outcome{}
+	}
+	now := p.Identity.Portal.Address()
+	if p.Op().Portal == now || !infrav1.DecisionTrust.MadeOn(p.ControlPlane, now) {
+		return outcome.Outcome{}
+	}
+	if err := p.Change(ctx, func(next *operation.State) {
+		last := *next.Last
+		last.Portal, next.Last = now, &last
+		if next.Record.Portal != "" {
+			next.Record.Portal = now
+		}
+		delete(p.ControlPlane.Annotations, infrav1.DecisionAnnotation)
+	}); err != nil {
+		return outcome.Fail(err)
+	}
+	return outcome.Outcome{}
+}
+
 // forgetCluster drops the record of another portal cluster. Nothing in it applies to the one that spec.clusterID names now,
 // except for an endpoint that the user chose.
 func forgetCluster(p *pass.Pass) operation.State {

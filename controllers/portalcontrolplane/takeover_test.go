@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,6 +14,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
 // victim makes the portal create a cluster, and its owner leave this management cluster. It returns the cluster's id and name.
@@ -136,4 +138,39 @@ func TestPortalIsNoted(t *testing.T) {
 			t.Errorf("portal %q", got)
 		}
 	})
+}
+
+// TestCreationFollowsItsPortal gives the portal a new URL while it creates a cluster. When a person has said so, the creation goes on there.
+func TestCreationFollowsItsPortal(t *testing.T) {
+	for title, fault := range map[string]emulator.Fault{
+		"accepted": {JobDelay: 10 * time.Minute}, "lost": {JobDelay: 2 * time.Minute, Cut: true, After: true},
+	} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEstate(t, true)
+				fault.Method, fault.Path, fault.Count = "POST", "/kubernetes-clusters", 1
+				if err := e.portal.Inject(fault); err != nil {
+					t.Fatal(err)
+				}
+				key := e.add("fleet", "prod", nil)
+				for range 3 {
+					e.create(key)
+				}
+				e.identity.Portal = newCloud(t, "https://elsewhere.example", e.portal.Transport())
+				o := e.passes(key)[key]
+				if o.Kind != outcome.Stalled || e.get(key).Spec.ClusterID != "" {
+					t.Fatalf("at another portal: %+v", o)
+				}
+				e.change(key, func(cp *infrav1.PortalControlPlane) {
+					metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionTrust.About("elsewhere.example:443"))
+				})
+				for range 15 {
+					o = e.passes(key)[key]
+				}
+				if cp := e.get(key); !o.IsDone() || cp.Spec.ClusterID == "" || e.asked("POST") != 1 || metav1.HasAnnotation(cp.ObjectMeta, infrav1.DecisionAnnotation) {
+					t.Errorf("%+v, cluster %q, %d creations", o, cp.Spec.ClusterID, e.asked("POST"))
+				}
+			})
+		})
+	}
 }
