@@ -29,15 +29,15 @@ const gatherTime = 3 * time.Second
 func (r *Reconciler) createRequest(ctx context.Context, s *scope) (cloud.CreateClusterRequest, outcome.Outcome) {
 	none := cloud.CreateClusterRequest{}
 	desired := workers.DesiredBy(s.Cluster, s.members, s.Record)
-	if o := s.awaitTopology(desired, time.Now()); !o.IsDone() {
+	if o := s.awaitTopology(desired, r.memory(s).created.age(s.ControlPlane.CreationTimestamp.Time)); !o.IsDone() {
 		return none, o
 	}
 	parameters, o := r.workers(s).Parameters(ctx, &s.Pass, s.members, desired)
 	if !o.IsDone() {
 		return none, o
 	}
-	if wait := gatherTime - time.Since(desired.Youngest); wait > 0 {
-		return none, outcome.WaitFor(min(wait, gatherTime), infrav1.WaitingForObjectReason, "waiting a few seconds for all MachineDeployments to be created")
+	if wait := gatherTime - r.memory(s).youngest.age(desired.Youngest); wait > 0 {
+		return none, outcome.WaitFor(wait, infrav1.WaitingForObjectReason, "waiting a few seconds for all MachineDeployments to be created")
 	}
 	if o := workers.Manageable(&s.Pass, desired.FirstSize(), 0); !o.IsDone() {
 		return none, o

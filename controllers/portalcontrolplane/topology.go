@@ -19,15 +19,15 @@ import (
 // control plane must not wait for them forever.
 const topologyTimeout = time.Minute
 
-// awaitTopology waits for the MachineDeployments of the topology before the creation. After topologyTimeout, spec.topology and
+// awaitTopology waits for the MachineDeployments of the topology before the creation, while the object is young. After topologyTimeout, spec.topology and
 // spec.workers are used.
-func (s *scope) awaitTopology(desired workers.Desired, now time.Time) outcome.Outcome {
+func (s *scope) awaitTopology(desired workers.Desired, age time.Duration) outcome.Outcome {
 	missing := desired.Awaited.Names
 	if len(missing) == 0 {
 		return outcome.Outcome{}
 	}
-	if wait := topologyTimeout - now.Sub(s.ControlPlane.CreationTimestamp.Time); wait > 0 {
-		return outcome.WaitFor(min(wait, topologyTimeout), infrav1.WaitingForObjectReason,
+	if wait := topologyTimeout - age; wait > 0 {
+		return outcome.WaitFor(wait, infrav1.WaitingForObjectReason,
 			"waiting for the topology controller to create these MachineDeployments: %s", outcome.Names(missing))
 	}
 	if len(desired.Templates) == 0 && s.ControlPlane.Spec.Workers == nil {
