@@ -112,6 +112,7 @@ type scope struct {
 	networkID     string
 	hasKubeconfig bool             // or the control plane is not ours
 	placed        bool             // the portal cluster exists or may exist, or the control plane is not ours
+	released      bool             // it may have existed until this pass
 	created       operation.Record // what the portal cluster was created with, or may have been
 
 	identityReady, networkReady, deleting outcome.Outcome
@@ -192,6 +193,7 @@ func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 		return client.IgnoreNotFound(err)
 	}
 	s.hasKubeconfig, s.placed, s.created = hasKubeconfig(controlPlane), mayHaveCluster(controlPlane), created(controlPlane)
+	s.released = !s.placed && s.portalCluster.Status.ZoneID != ""
 	return nil
 }
 

@@ -52,9 +52,10 @@ func (r *Reconciler) abandonVPC(ctx context.Context, s *scope) outcome.Outcome {
 	return r.abandon(ctx, s, &state)
 }
 
-// upToDate reports whether the ids in status belong to spec, which a user may have corrected since then.
+// upToDate reports whether the ids in status belong to spec, which a user may have corrected since then. While the portal cluster may exist, they
+// are those of the cluster. If its creation fails, they are found again, because a correction during the creation had no effect.
 func (s *scope) upToDate() bool {
-	return s.placed || s.portalCluster.Status.ObservedGeneration == s.portalCluster.Generation
+	return s.placed || !s.released && s.portalCluster.Status.ObservedGeneration == s.portalCluster.Generation
 }
 
 // lookUp finds the VPC, with the backoff of refused requests. If the account has none of that name, whenMissing decides.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -212,5 +213,74 @@ func TestOneVPCForManyClusters(t *testing.T) {
 	}
 	if n := b.calls("POST", "/vpcs"); n != 1 {
 		t.Errorf("%d requests for one VPC", n)
+	}
+}
+
+// TestVPCIsNotCreatedTwice starts a manager, which remembers nothing, while the portal does not list a VPC that was asked for. The objects tell that
+// it was. A second VPC of one name would make both useless.
+func TestVPCIsNotCreatedTwice(t *testing.T) {
+	made := operation.New(operation.CreateVPC, "new")
+	running := *made
+	made.Result, running.JobID = operation.Succeeded, "job-1"
+	for title, test := range map[string]struct {
+		own, other *operation.Operation
+		says       string
+	}{
+		"this object has created it":    {made, nil, "does not list it"},
+		"another object is creating it": {nil, &running, "Another PortalCluster creates VPC"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			b := newVPCBench(t, nil, "new")
+			other := b.get()
+			other.Name, other.UID, other.ResourceVersion = "b", "uid-b", ""
+			operation.State{Record: operation.Record{Size: operation.SizeUnknown}, Last: test.other}.Put(other)
+			if err := b.store.Create(t.Context(), other); err != nil {
+				t.Fatal(err)
+			}
+			b.change(func(c *infrav1.PortalCluster) {
+				operation.State{Record: operation.Record{Size: operation.SizeUnknown}, Last: test.own}.Put(c)
+			})
+			b.restart()
+			b.reconcile(5)
+			b.says(infrav1.NetworkReadyCondition, metav1.ConditionFalse, map[bool]string{true: infrav1.WaitingForObjectReason, false: infrav1.CreatingReason}[test.own != nil], test.says)
+			if n := b.calls("POST", "/vpcs"); n != 0 {
+				t.Errorf("%d requests for another VPC", n)
+			}
+		})
+	}
+}
+
+// TestVPCCorrectedDuringACreation corrects the VPC in the second in which the request for the cluster is sent. The correction has no effect on that
+// request. When it has failed, the next one must ask for the corrected VPC.
+func TestVPCCorrectedDuringACreation(t *testing.T) {
+	b := newBench(t, nil)
+	cp := b.withControlPlane()
+	b.until(infrav1.ReadyReason)
+	first := b.get().Status.VPCID
+	portal, err := cloud.New(cloud.Config{BaseURL: b.portal.URL(), Email: "a@portal.example", Password: password, CABundle: b.portal.CAPEM()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := portal.CreateVPC(t.Context(), cloud.CreateVPCRequest{Name: "other"}); err != nil {
+		t.Fatal(err)
+	}
+	for len(b.portal.VPCs()) < 2 {
+		time.Sleep(50 * time.Millisecond)
+	}
+	creation := func(result operation.Result) {
+		op := operation.New(operation.Create, "a-1")
+		op.Record, op.Result = &operation.Record{ZoneID: "z", VPCID: first}, result
+		operation.State{Record: operation.Record{Size: operation.SizeUnknown}, Last: op}.Put(cp)
+		if err := b.store.Update(t.Context(), cp); err != nil {
+			t.Fatal(err)
+		}
+		b.reconcile(5)
+	}
+	b.correct(func(spec *infrav1.PortalClusterSpec) { spec.VPC.Name = "other" }) // accepted, because status does not show the creation yet
+	if creation(""); b.get().Status.VPCID != first {
+		t.Errorf("during the creation, status has %q", b.get().Status.VPCID)
+	}
+	if creation(operation.Failed); b.get().Status.VPCID == first || b.get().Status.VPCID == "" {
+		t.Errorf("the next creation asks for VPC %q, which the user has replaced", b.get().Status.VPCID)
 	}
 }
