@@ -45,7 +45,6 @@ const (
 // PortalControlPlaneSpec describes the portal cluster.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || has(self.clusterID)",message="clusterID cannot be removed: it says which portal cluster this object owns"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || !has(oldSelf.clusterName) || (has(self.clusterID) && self.clusterID != oldSelf.clusterID) || (has(self.clusterName) && self.clusterName == oldSelf.clusterName)",message="clusterName cannot be changed: the portal cluster exists, and the portal does not rename clusters"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || has(oldSelf.workers) == has(self.workers)",message="workers cannot be added or removed after the portal cluster was created"
 type PortalControlPlaneSpec struct {
 	// version is the Kubernetes version, with a leading v, for example v1.36.3. Raising it upgrades the portal cluster, control
 	// nodes first. The portal must offer the version, and does not downgrade.
@@ -117,9 +116,9 @@ type PortalControlPlaneSpec struct {
 	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
 
 	// workers is what the portal cluster is created with if it is created before the Cluster has a MachineDeployment or a MachinePool. The
-	// provider waits up to a minute for those of a topology. Afterwards workers has no effect.
+	// provider waits up to a minute for those of a topology. workers can be changed until the provider asks the portal for the cluster, and
+	// after the portal has refused the cluster or failed to create it. Afterwards workers has no effect.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="workers cannot be changed: it is used to create the portal cluster only"
 	Workers *WorkerParameters `json:"workers,omitempty"`
 }
 
@@ -249,6 +248,7 @@ type PortalControlPlaneInitialization struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.clusterID) || !has(self.spec.clusterID) || self.spec.clusterID == oldSelf.spec.clusterID || (has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'Provisioned' && c.status == 'False' && c.reason == 'PortalClusterGone'))",message="spec.clusterID cannot be changed: it says which portal cluster this object owns"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.replicas) || !has(oldSelf.spec.replicas) || self.spec.replicas == oldSelf.spec.replicas || !(has(oldSelf.spec.clusterID) || (has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'OperationInProgress' && c.status == 'True')))",message="spec.replicas cannot be changed: the portal cluster exists or may exist, and the portal sets the number of control nodes when it creates a cluster"
+// +kubebuilder:validation:XValidation:rule="(has(self.spec.workers) == has(oldSelf.spec.workers) && (!has(self.spec.workers) || self.spec.workers == oldSelf.spec.workers)) || !(has(oldSelf.spec.clusterID) || (has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'OperationInProgress' && c.status == 'True')))",message="spec.workers cannot be changed: the portal cluster exists or may exist, and workers is used to create it only"
 // +kubebuilder:resource:path=portalcontrolplanes,shortName=pcp,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status

@@ -108,7 +108,7 @@ func TestPlaceOfWhatMayExist(t *testing.T) {
 			check(t, s, pc, test.accepted, test.refused)
 		})
 	}
-	const three = `{"spec": {"replicas": 3}}`
+	const three, large = `{"spec": {"replicas": 3}}`, `{"spec": {"workers": {"serviceOfferingID": "large"}}}`
 	for title, test := range map[string]struct {
 		status   infrav1.PortalClusterStatus
 		accepted []string
@@ -137,14 +137,15 @@ func TestPlaceOfWhatMayExist(t *testing.T) {
 		"its answer was lost":     {"", running(metav1.ConditionTrue, infrav1.OutcomeUnknownReason), false},
 		"the cluster exists":      {"cluster-1", running(metav1.ConditionFalse, infrav1.IdleReason), false},
 	} {
-		t.Run("control nodes: "+title, func(t *testing.T) {
+		t.Run("nodes: "+title, func(t *testing.T) {
 			cp := s.controlPlane.DeepCopy()
 			cp.Spec.Replicas, cp.Spec.ClusterID = ptr.To[int32](1), test.id
+			cp.Spec.Workers = &infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
 			s.createPaused(cp, func() { cp.Status = test.status })
 			if test.accepted {
-				check(t, s, cp, []string{three}, nil)
+				check(t, s, cp, []string{three, large}, nil)
 			} else {
-				check(t, s, cp, nil, []string{three})
+				check(t, s, cp, nil, []string{three, large})
 			}
 		})
 	}
