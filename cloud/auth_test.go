@@ -60,3 +60,23 @@ func pauseAfterRefusal(t *testing.T, c *Client) time.Duration {
 	time.Sleep(pause)
 	return pause
 }
+
+// TestDoubtfulChangeIsNotSentAgain has a server answer a change with a status that leaves open whether the change was made, and with the code of a
+// refused token. To log in and send it again could make a second cluster.
+func TestDoubtfulChangeIsNotSentAgain(t *testing.T) {
+	for name := range mutations(nil) {
+		for _, status := range []int{404, 500, 502} {
+			sent := 0
+			c := newClient(t, testConfig(roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.URL.Path == "/login" {
+					return answersWith(200, "")(r)
+				}
+				sent++
+				return respond(status, `{"error":"INVALID_TOKEN: the token has expired"}`), nil
+			})))
+			if err := mutations(c)[name](t.Context()); sent != 1 || !IsUnknownOutcome(err) {
+				t.Errorf("%s, %d: sent %d times: %v", name, status, sent, err)
+			}
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -173,4 +174,72 @@ func TestAbandon(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestClassOfRequests checks the lane in which a request waits for the account's rate limit: creations wait behind changes of what runs.
+func TestClassOfRequests(t *testing.T) {
+	for operation, class := range map[Type]ratelimit.Class{
+		Create: ratelimit.Creation, CreateNetwork: ratelimit.Creation, CreateVPC: ratelimit.Creation,
+		Scale: ratelimit.Mutation, Upgrade: ratelimit.Mutation, Delete: ratelimit.Mutation,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t, scaleUp, emulator.Options{})
+			defer f.portal.Close()
+			m, send := f.machine(&outcome.Backoff{})
+			m.Portal.Limiter().Charge(1000, nil)
+			o, _ := m.Start(t.Context(), New(operation, "a"), send)
+			waiting := m.Portal.Limiter().Stats().Waiting
+			if o.Kind != outcome.Retry || waiting[class] != 1 || waiting[ratelimit.Mutation]+waiting[ratelimit.Creation] != 1 {
+				t.Errorf("%s: %+v waits as %v", operation, o, waiting)
+			}
+		})
+	}
+}
+
+// TestOldCopyLosesNoAnswer has a pass read the object as it was before the portal's answer was stored. It must not call the operation lost: the
+// job would never be polled, and a creation would wait for a person.
+func TestOldCopyLosesNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, scaleUp, emulator.Options{})
+		defer f.portal.Close()
+		cp, op := f.object(), next()
+		putLast(cp, op)
+		if err := f.store.Update(t.Context(), cp); err != nil {
+			t.Fatal(err)
+		}
+		old := cp.DeepCopy()
+		op.JobID = "job-1"
+		putLast(cp, op)
+		if err := f.store.Update(t.Context(), cp); err != nil {
+			t.Fatal(err)
+		}
+		m := f.runner(old, f.client(), &outcome.Backoff{})
+		if o := m.Poll(t.Context()); o.Kind != outcome.Retry || f.operation().JobID != "job-1" || f.operation().Lost() {
+			t.Errorf("%+v, %+v", o, f.operation())
+		}
+	})
+}
+
+// TestJobOfAnotherUser asks for a job with the credentials of another portal user than the cluster's. That the portal does not know the job then
+// says nothing.
+func TestJobOfAnotherUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, scaleUp, emulator.Options{})
+		defer f.portal.Close()
+		cp, op := f.object(), next()
+		op.JobID = "job-of-another"
+		State{Record: Record{Size: 2, UserID: "another"}, Last: op}.Put(cp)
+		if err := f.store.Update(t.Context(), cp); err != nil {
+			t.Fatal(err)
+		}
+		m, _ := f.machine(&outcome.Backoff{})
+		var o outcome.Outcome
+		for range 30 {
+			time.Sleep(2 * time.Second)
+			o = m.Poll(t.Context())
+		}
+		if o.Reason != infrav1.AccountChangedReason || f.operation().Lost() {
+			t.Errorf("%+v, %+v", o, f.operation())
+		}
+	})
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 	"github.com/capportal/cluster-api-provider-portal/test/schemes"
@@ -47,6 +48,33 @@ func TestPlaceIsUpToDate(t *testing.T) {
 				t.Errorf("%+v, %v, want %s", p.Infrastructure, err, test.want)
 			}
 		})
+	}
+}
+
+// TestWithdrawnIdentity: a namespace that may not use a shared identity any more deletes the clusters that are recorded for it, and no other
+// tenant's, whatever its objects name.
+func TestWithdrawnIdentity(t *testing.T) {
+	const own, others = "cluster-own", "cluster-of-others"
+	for id, want := range map[string]string{own: "", others: infrav1.IdentityNotAllowedReason, "": infrav1.IdentityNotAllowedReason} {
+		pc := &infrav1.PortalCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
+		pc.Spec.IdentityRef = infrav1.PortalIdentityReference{Kind: infrav1.PortalIdentityShared, Name: "team"}
+		shared := &infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
+		shared.Spec.SecretRef.Name = "account"
+		shared.Spec.AllowedNamespaces = &infrav1.PortalIdentityNamespaces{List: []string{"others"}}
+		shared.Status.Clusters = []infrav1.PortalIdentityCluster{{ID: own, Namespace: "default"}, {ID: others, Namespace: "others"}}
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "account"}, Data: map[string][]byte{
+			infrav1.IdentityBaseURL: []byte("https://portal.example"), infrav1.IdentityEmail: []byte("a@portal.example"), infrav1.IdentityPassword: []byte("p"),
+		}}
+		store := fake.NewClientBuilder().WithScheme(schemes.Of(t, corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme)).
+			WithObjects(pc, shared, secret).WithStatusSubresource(shared).Build()
+		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
+		cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "PortalCluster", Name: "a"}
+		p := &Pass{Cluster: cluster, ControlPlane: &infrav1.PortalControlPlane{ObjectMeta: cluster.ObjectMeta}}
+		p.ControlPlane.DeletionTimestamp, p.ControlPlane.Spec.ClusterID = ptr.To(metav1.Now()), id
+		resolver := &identity.Resolver{Client: store, Live: store, Secrets: secretcache.New(nil, store), Namespace: "system", Pool: &cloud.Pool{}}
+		if err := p.Load(t.Context(), store, resolver); err != nil || p.Infrastructure.Reason != want {
+			t.Errorf("deletion of %q: %+v, %v, want %q", id, p.Infrastructure, err, want)
+		}
 	}
 }
 
