@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"flag"
@@ -39,10 +40,12 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 	"github.com/capportal/cluster-api-provider-portal/controllers"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/version"
 )
 
-// gracePeriod lets calls to the portal that are under way end, and their outcomes be stored, before the manager stops.
+// gracePeriod lets calls to the portal that are under way end, and their outcomes be stored, before the manager stops. Creations, which
+// take longer, end before it begins (runUntil).
 const gracePeriod = 90 * time.Second
 
 // options of the manager. Every flag is one of them.
@@ -198,7 +201,8 @@ func (o *options) run() error {
 	if o.namespace != "" {
 		o.controllers.IdentityNamespace = "" // identities, and who uses them, are seen in the whole cluster only
 	}
-	if err := controllers.SetupWithManager(ctx, mgr, o.controllers); err != nil {
+	calls := &operation.Calls{}
+	if err := controllers.SetupWithManager(ctx, mgr, o.controllers, calls); err != nil {
 		return err
 	}
 	if err := mgr.AddReadyzCheck("ready", healthz.Ping); err != nil {
@@ -208,7 +212,25 @@ func (o *options) run() error {
 		return err
 	}
 	log.Info("Starting the manager", "version", version.Get().String())
-	return mgr.Start(ctx)
+	return runUntil(ctx, mgr.Start, calls)
+}
+
+// runUntil runs the manager until the context ends. If creations are under way then, the manager first waits for their answers, which may take
+// minutes and are lost without it. In this time it does all its work but sends no creation: the lease is renewed, the probes are
+// answered, and no cluster waits for the next manager. A manager that ends by itself, such as one that has lost the lease, waits as well. The
+// next leader may be working then, so the answer is stored only if that leader has not replaced the operation.
+func runUntil(ctx context.Context, start func(context.Context) error, calls *operation.Calls) error {
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	ended := context.AfterFunc(ctx, func() {
+		klog.FromContext(ctx).Info("Asked to stop", "unansweredCreations", calls.Open())
+		calls.Drain()
+		stop()
+	})
+	defer ended()
+	err := start(running)
+	calls.Drain()
+	return err
 }
 
 func (o *options) newManager() (ctrl.Manager, error) {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -10,11 +11,21 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/logs"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
 // asManager in the environment makes the test binary the manager: tests start it as users do, race detector included.
@@ -154,5 +165,70 @@ func TestManagerOptions(t *testing.T) {
 	}
 	if o, _ = parse(t); o.managerOptions(metricsserver.Options{}).LeaderElection || o.managerOptions(metricsserver.Options{}).Cache.DefaultFieldSelector != nil {
 		t.Error("without flags there is a lease, or a restriction")
+	}
+}
+
+// TestStopWaitsForCreations asks the manager to stop while the portal has not answered a creation. The manager works on until the answer is
+// stored, so that no person has to find out what was created. It sends no further creation. A manager that loses its lease instead waits, too.
+func TestStopWaitsForCreations(t *testing.T) {
+	for title, lost := range map[string]bool{"asked to stop": false, "the lease is lost": true} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				calls, began := &operation.Calls{}, time.Now()
+				store := fake.NewClientBuilder().WithScheme(newScheme()).Build()
+				first, second := creation(t, store, calls, "first"), creation(t, store, calls, "second")
+				first(150 * time.Second)
+				ctx, stop := context.WithCancel(t.Context())
+				time.AfterFunc(10*time.Second, stop)
+				var worked time.Duration
+				err := runUntil(ctx, func(running context.Context) error {
+					if !lost {
+						time.Sleep(time.Minute)
+						second(time.Second)
+						<-running.Done()
+					}
+					worked = time.Since(began)
+					return nil
+				}, calls)
+				if took := time.Since(began); err != nil || took < 150*time.Second || took > 160*time.Second || !lost && worked < 150*time.Second {
+					t.Errorf("stopped after %s, worked for %s: %v", took, worked, err)
+				}
+				for name, sent := range map[string]bool{"first": true, "second": false} {
+					cp := &infrav1.PortalControlPlane{}
+					if err := store.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, cp); err != nil {
+						t.Fatal(err)
+					}
+					if state, err := operation.Load(cp); err != nil || sent != (state.Last != nil) || sent && state.Last.JobID != "job-1" {
+						t.Errorf("%s: %+v, %v", name, state.Last, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// creation stores an object, and returns a function that sends its creation, which the portal answers after a time.
+func creation(t *testing.T, store client.Client, calls *operation.Calls, name string) func(answered time.Duration) {
+	t.Helper()
+	portal, err := cloud.New(cloud.Config{BaseURL: "https://portal.example", Email: "a@portal.example", Password: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	if err := store.Create(t.Context(), cp); err != nil {
+		t.Fatal(err)
+	}
+	state, err := operation.Load(cp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := operation.Runner{
+		Object: cp, State: &state, Writer: operation.Writer{Client: store, Live: store, Calls: calls}, Backoff: &outcome.Backoff{}, Portal: portal, Flow: "default/" + name,
+	}
+	return func(answered time.Duration) {
+		_, _ = m.Start(t.Context(), operation.New(operation.Create, name), func(context.Context) (cloud.Created, error) {
+			time.Sleep(answered)
+			return cloud.Created{Job: cloud.Job{ID: "job-1"}}, nil
+		})
 	}
 }

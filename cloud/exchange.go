@@ -123,8 +123,11 @@ type watch struct {
 func newWatch(c *call, transport http.RoundTripper, cancel context.CancelCauseFunc) *watch {
 	_, reports := transport.(*http.Transport)
 	w := &watch{read: readTimeout, reports: reports}
-	if c.route.class == ratelimit.Poll {
+	switch c.route.class {
+	case ratelimit.Poll:
 		w.read = pollTimeout
+	case ratelimit.Creation:
+		w.read = createTimeout
 	}
 	w.timer = time.AfterFunc(w.read, func() { cancel(errReadTimeout) })
 	return w

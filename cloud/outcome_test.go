@@ -178,7 +178,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestReadTimeouts checks that the client gives up after 60 s without an answer, and after 30 s for a poll (specification, "Limits").
+// TestReadTimeouts checks that the client gives up after 60 s without an answer, and after 30 s for a poll (specification, "Limits"). A
+// creation must not be sent again, so its answer is waited for longer.
 func TestReadTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -197,6 +198,10 @@ func TestReadTimeouts(t *testing.T) {
 			{60 * time.Second, false, func() error { _, err := c.Instances(t.Context()); return err }},
 			{30 * time.Second, false, func() error { _, err := c.Job(t.Context(), "j"); return err }},
 			{60 * time.Second, true, func() error { _, err := c.DeleteCluster(t.Context(), "c"); return err }},
+			{60 * time.Second, true, func() error { _, err := c.ScaleCluster(t.Context(), "c", 3); return err }},
+			{5 * time.Minute, true, func() error { _, err := c.CreateCluster(t.Context(), CreateClusterRequest{}); return err }},
+			{5 * time.Minute, true, func() error { _, err := c.CreateVPC(t.Context(), CreateVPCRequest{}); return err }},
+			{5 * time.Minute, true, func() error { _, err := c.CreateNetwork(t.Context(), CreateNetworkRequest{}); return err }},
 		} {
 			start := time.Now()
 			err := test.call()

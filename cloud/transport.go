@@ -13,12 +13,19 @@ import (
 	"time"
 )
 
-// Timeouts of the specification ("Limits").
+// Timeouts of the specification ("Limits"), but for creations.
 const (
 	connectTimeout = 10 * time.Second
 	readTimeout    = 60 * time.Second
 	pollTimeout    = 30 * time.Second
+	// createTimeout is how long the answer to a creation is waited for. A creation must not be sent again, so giving up leaves it to a person to
+	// find out whether something was created. Portals were seen to answer after more than two minutes, and load balancers seldom wait longer
+	// than five.
+	createTimeout = 5 * time.Minute
 )
+
+// CreationTime bounds a call that creates something: two steps of the connection, and the answer. A context for such a call must last longer.
+const CreationTime = 2*connectTimeout + createTimeout
 
 // newTransport makes the HTTPS transport. net/http sends a request again by itself when a kept-alive connection
 // turns out to be dead, and HTTP/2 does so in more cases. A mutation therefore travels over a fresh HTTP/1.1

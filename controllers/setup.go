@@ -21,6 +21,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
 	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalbootstrapconfig"
@@ -39,7 +40,7 @@ const UserAgent = "cluster-api-provider-portal"
 // passTimeout bounds all calls of a pass over one control plane together, because an API server may answer each of many calls
 // just in time. It is longer than one read of the portal may take (20 s to connect and 60 s to answer), so a slow portal's answer
 // is still seen. Calls that change something at the portal, and the storing of their results, have contexts of their own
-// (operation.Detach).
+// (operation.Detach). A pass does not wait for a late answer to a creation (operation.Calls).
 const passTimeout = 2 * time.Minute
 
 // Options of the controllers.
@@ -71,8 +72,8 @@ func (o Options) limiters(wake func(flow string)) ratelimit.Options {
 	return ratelimit.Options{Wake: wake, MaxOpen: o.MaxOpenMutations, AccountShare: o.AccountShare}
 }
 
-// SetupWithManager adds all reconcilers to the manager.
-func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
+// SetupWithManager adds all reconcilers to the manager. calls are the creations that they have sent.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options, calls *operation.Calls) error {
 	hosts, err := cloud.NewHosts(options.PortalHosts...)
 	if err != nil {
 		return fmt.Errorf("set up the portal hosts: %w", err)
@@ -93,7 +94,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return fmt.Errorf("set up the metrics: %w", err)
 	}
 	cluster := &portalcluster.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities, Answers: answers, WatchFilterValue: options.WatchFilterValue,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities, Answers: answers, WatchFilterValue: options.WatchFilterValue, Calls: calls,
 		Recorder: outcome.Recorder{EventRecorder: mgr.GetEventRecorder("portalcluster"), Log: mgr.GetLogger()}, Woken: wakeups.Clusters(),
 	}
 	if err := cluster.SetupWithManager(ctx, mgr, fair.Workers(options.ClusterConcurrency)); err != nil {
@@ -105,7 +106,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Access:           &access.Kubeconfigs{Client: mgr.GetClient(), Secrets: secrets, Workloads: newWorkloads(mgr, hosts, options), Hosts: hosts},
 		Ownership:        owners,
 		Lifecycle:        &lifecycle.Clusters{Ownership: owners, Answers: answers},
-		WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(),
+		WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(), Calls: calls,
 		Recorder: outcome.Recorder{EventRecorder: mgr.GetEventRecorder("portalcontrolplane"), Log: mgr.GetLogger()},
 	}
 	if err := mgr.Add(&coreversion.Check{Reader: mgr.GetAPIReader(), Report: metrics.ReportCore}); err != nil {

@@ -107,8 +107,8 @@ job forgotten                    ok            ok            ok            ok   
 // accident maps each row of the table to its fault.
 var accident = map[string]emulator.Fault{
 	"late":                         {Delay: 29 * time.Second},
-	"too late, before the work":    {Delay: 61 * time.Second},
-	"too late, after the work":     {Delay: 61 * time.Second, After: true},
+	"too late, before the work":    {Delay: 301 * time.Second},
+	"too late, after the work":     {Delay: 301 * time.Second, After: true},
 	"cut before the work":          {Cut: true},
 	"cut after the work":           {Cut: true, After: true},
 	"500 after the work":           {Status: 500, After: true},

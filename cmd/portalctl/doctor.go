@@ -221,7 +221,7 @@ func (d *diagnosis) account(client *cloud.Client, seen *measurements) {
 	}
 	took, advice := seen.median(), ""
 	if took > slowMedian {
-		advice = "find out what is slow: the provider waits 60 seconds for an answer, and 30 for a poll"
+		advice = "find out what is slow: the provider waits 60 seconds for an answer, 30 for a poll, and 5 minutes for a creation"
 	}
 	d.add("answers", advice, "median of %d requests: %s", len(seen.calls), max(took, time.Millisecond).Round(time.Millisecond))
 }

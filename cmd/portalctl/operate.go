@@ -43,7 +43,8 @@ func (w *waiting) bind(cmd *cobra.Command) {
 }
 
 func (w *waiting) bindTimeout(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&w.timeout, "timeout", cloud.StuckAfter, "how long to wait for the job, which continues afterwards. 0 means forever")
+	cmd.Flags().DurationVar(&w.timeout, "timeout", cloud.StuckAfter,
+		"how long to wait for the job once the portal has accepted the request. The job continues afterwards. 0 means forever")
 }
 
 // operate makes the call, follows its job to the end, and prints the job.
@@ -117,8 +118,12 @@ func repeatable(context.Context) string {
 	return "run the same command again: it asks for the same result, so it does no harm if the first one succeeded"
 }
 
+// longAnswer is how long the program waits for an answer before it says so. A portal may take minutes to answer a creation.
+const longAnswer = 10 * time.Second
+
 // sendChange makes a call that changes something. It can be interrupted until the request is sent, but not after: losing the
-// answer would leave it unknown whether a cluster was created. (A second Ctrl-C still ends the program.)
+// answer would leave it unknown whether a cluster was created. (A second Ctrl-C still ends the program.) For the same reason, --timeout
+// does not end it.
 func sendChange[T any](ctx context.Context, a *app, client *cloud.Client, what string, call func(context.Context) (T, error)) (none T, err error) {
 	if _, err := client.UserID(ctx); err != nil { // the login, which can be interrupted
 		return none, err
@@ -130,6 +135,8 @@ func sendChange[T any](ctx context.Context, a *app, client *cloud.Client, what s
 	defer reservation.Cancel()
 	stop := context.AfterFunc(ctx, func() { a.say("Interrupted, waiting for the portal's answer to the %s.", what) })
 	defer stop()
+	late := time.AfterFunc(longAnswer, func() { a.say("The portal has not answered the %s yet. Waiting.", what) })
+	defer late.Stop()
 	return call(cloud.WithReservation(context.WithoutCancel(ctx), reservation))
 }
 

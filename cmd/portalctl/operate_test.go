@@ -19,7 +19,7 @@ func TestLostAnswer(t *testing.T) {
 		"page of a proxy":         {Body: emulator.BodyHTML},
 		"bad gateway":             {Status: 502, Body: emulator.BodyHTML},
 		"server error":            {Status: 500},
-		"no answer in time":       {Delay: 2 * time.Minute},
+		"no answer in time":       {Delay: 6 * time.Minute},
 		"job without an id":       {Job: emulator.JobWithoutID},
 		"job forgotten":           {Job: emulator.JobForgotten},
 		"job that cannot be read": {Body: emulator.BodyTruncated},
@@ -267,6 +267,25 @@ func TestInterruptWhileCalling(t *testing.T) {
 			t.Errorf("%d calls after the interrupt", n)
 		}
 	})
+}
+
+// TestLateAnswer: a portal that takes minutes to answer a creation loses nothing, however short the timeout is. It counts for the job.
+func TestLateAnswer(t *testing.T) {
+	for _, late := range []time.Duration{75 * time.Second, 280 * time.Second} {
+		at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+			for _, path := range []string{"/kubernetes-clusters", "/vpcs", "/networks"} {
+				d.inject(emulator.Fault{Method: "POST", Path: path, Delay: late, After: true})
+			}
+			for _, args := range [][]string{
+				d.createArgs("demo", "--timeout", "30s"), {"vpcs", "create", "--name", "prod", "--timeout", "30s"}, {"networks", "create", "--cidr", "10.1.0.0/24"},
+			} {
+				d.run(args...).exits(exitOK).says("has not answered the create of")
+			}
+			if n := len(d.portal.Clusters()); n != 1 {
+				t.Errorf("%d clusters", n)
+			}
+		})
+	}
 }
 
 // TestInterruptWithoutWaiting: the id of the job that was started is still printed.

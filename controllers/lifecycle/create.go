@@ -76,14 +76,13 @@ func (k *Clusters) create(ctx context.Context, p *pass.Pass, request cloud.Creat
 		if o = checkName(ctx, p, op); !o.IsDone() {
 			return p.Runner().Refuse(op, o)
 		}
-		var err error
-		o, err = p.Runner().Start(ctx, op, func(ctx context.Context) (cloud.Created, error) {
+		o, _ = p.Runner().Start(ctx, op, func(ctx context.Context) (cloud.Created, error) { // which may outlive the pass
 			job, err := p.Identity.Portal.CreateCluster(ctx, request)
+			if refusesVersion(err) {
+				k.refuseVersion(p, request.KubernetesVersionID)
+			}
 			return cloud.Created{Job: job}, err
 		})
-		if refusesVersion(err) {
-			k.refuseVersion(p, request.KubernetesVersionID)
-		}
 	}
 	if request.Size < p.Record.MinWorkers {
 		return outcome.RetryAfter(0) // the next request has one worker

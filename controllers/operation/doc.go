@@ -21,8 +21,11 @@
 //   - A conflict when the intent is stored: another writer was faster. Nothing was sent, and nothing will be.
 //   - A refusal that is not about the content of the request (busy, rate limit, maintenance, credentials): the previous record is
 //     restored. Any other refusal ends the operation as Refused.
-//   - A lost answer: the connection is cut, the answer cannot be read, or the manager stops between intent and answer. The
+//   - A lost answer: the connection is cut, the answer cannot be read, or the manager is killed between intent and answer. The
 //     portal may or may not carry the request out.
+//   - A late answer. For a scale, upgrade or deletion it is a lost one, after a minute. The answer to a creation is waited for in the
+//     background, for up to five minutes (calls.go): passes see that it is awaited, a manager that is asked to stop waits for it, and the
+//     object is not moved before. What a person has decided in the meantime is kept.
 //   - A job that the portal does not know, while the portal user is the same: lost too. The portal may have forgotten the job, or may
 //     not know it yet.
 //

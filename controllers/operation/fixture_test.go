@@ -31,6 +31,7 @@ type fixture struct {
 	portal *emulator.Portal
 	store  client.Client
 	id     string // of the portal cluster that was there before
+	calls  *Calls // of the present manager
 
 	writes  int // of all managers
 	crashAt int // the write that ends a manager, counted from 1; 0: none
@@ -49,7 +50,7 @@ func newFixture(t *testing.T, w work, options emulator.Options, faults ...emulat
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{T: t, work: w, portal: portal}
+	f := &fixture{T: t, work: w, portal: portal, calls: &Calls{}}
 	scheme := schemes.Of(t, infrav1.AddToScheme)
 	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "story"}}
 	cp.Spec.ClusterName = "story-1"
@@ -140,6 +141,7 @@ func (f *fixture) manager(passes int) (last outcome.Outcome, crashed bool) {
 		}
 	}()
 	portal, backoff := f.client(), &outcome.Backoff{}
+	f.calls = &Calls{}
 	for range passes {
 		cp := f.object()
 		if f.work.reached(cp) {
@@ -162,7 +164,7 @@ func (f *fixture) runner(cp *infrav1.PortalControlPlane, portal *cloud.Client, b
 		f.Fatal(err)
 	}
 	return Runner{
-		Object: cp, State: &state, Writer: Writer{Client: f.store, Live: f.store}, Backoff: backoff, Portal: portal, Flow: "default/story", Cluster: f.id,
+		Object: cp, State: &state, Writer: Writer{Client: f.store, Live: f.store, Calls: f.calls}, Backoff: backoff, Portal: portal, Flow: "default/story", Cluster: f.id,
 	}
 }
 

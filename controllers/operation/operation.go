@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 )
 
@@ -31,6 +32,14 @@ const (
 // Repeatable reports whether the request can be sent again after its answer was lost. If not, the operation is held. A VPC is looked for
 // by its name before, which is the only documented search (specification, Network endpoints).
 func (t Type) Repeatable() bool { return t == Scale || t == Upgrade || t == Delete || t == CreateVPC }
+
+// class returns the class of the request for the account's limiter.
+func (t Type) class() ratelimit.Class {
+	if t == Create || t == CreateNetwork || t == CreateVPC {
+		return ratelimit.Creation
+	}
+	return ratelimit.Mutation
+}
 
 // Result is how an operation ended.
 type Result string

@@ -14,7 +14,7 @@ func TestPersistEndsWithTheTime(t *testing.T) {
 		b := newWriterBench(t)
 		b.away(time.Hour)
 		start := time.Now()
-		ctx, cancel := Detach(t.Context())
+		ctx, cancel := Detach(t.Context(), callTimeout)
 		defer cancel()
 		err := b.writer.Persist(ctx, b.cached, func() { putLast(b.cached, New(Scale, "5")) })
 		if took := time.Since(start); err == nil || took < callTimeout-time.Second || took > callTimeout+time.Second {
@@ -34,7 +34,7 @@ func TestPersistOutlivesAnOutage(t *testing.T) {
 					t.Fatal(err)
 				}
 				b.away(outage)
-				ctx, cancel := Detach(t.Context())
+				ctx, cancel := Detach(t.Context(), callTimeout)
 				defer cancel()
 				start := time.Now()
 				op.JobID = "job-1"

@@ -30,7 +30,7 @@ func TestPassEndsDuringTheIntent(t *testing.T) {
 				slow := interceptor.NewClient(store, interceptor.Funcs{Patch: func(
 					ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption,
 				) error {
-					time.Sleep(2 * time.Second)
+					time.Sleep(1500 * time.Millisecond)
 					if err := c.Patch(context.WithoutCancel(ctx), obj, patch, opts...); err != nil {
 						return err
 					}

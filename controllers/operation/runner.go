@@ -46,7 +46,7 @@ type Runner struct {
 
 // Start reserves a token of the account's rate limit, stores the intent, sends the request and stores the result. It is done
 // when the portal has accepted the request. RequeueAfter is then the time to poll the job. The error is the portal's, if the
-// request was sent and not accepted.
+// request was sent and not accepted. A creation whose answer takes long goes on in the background.
 func (m Runner) Start(ctx context.Context, op *Operation, send Send) (outcome.Outcome, error) {
 	before := *m.State
 	switch last := before.Last; {
@@ -58,28 +58,51 @@ func (m Runner) Start(ctx context.Context, op *Operation, send Send) (outcome.Ou
 	if refused, found := m.Refused(op); found {
 		return refused, nil
 	}
-	class := ratelimit.Mutation
-	if !op.Type.Repeatable() {
-		class = ratelimit.Creation
-	}
-	reservation, err := m.Portal.Reserve(m.Flow, class)
+	reservation, err := m.Portal.Reserve(m.Flow, op.Type.class())
 	if err != nil {
 		return outcome.FromPortalError(err), nil
 	}
-	defer reservation.Cancel()
 	op.Portal = m.Portal.Address()
-	if err := ctx.Err(); err != nil {
-		return outcome.Fail(fmt.Errorf("start the %s: %w", op, err)), nil
+	inBackground := op.Type.class() == ratelimit.Creation
+	if inBackground && !m.Writer.Calls.begin(op) {
+		reservation.Cancel()
+		return outcome.RetryAfter(time.Minute), nil // the manager is about to stop, and the next one sends the creation
 	}
 	// From here on, the end of the pass must not stop the call. An intent that is stored without its answer counts as lost.
-	ctx, cancel := Detach(ctx)
-	defer cancel()
-	intent := State{Record: before.Record, Last: op}
-	if err := m.Writer.Change(ctx, m.Object, func() { intent.Put(m.Object) }); err != nil {
-		return outcome.Fail(fmt.Errorf("store the intent of the %s: %w", op, err)), nil
+	detached, end := Detach(cloud.WithReservation(ctx, reservation), callTime(op.Type))
+	finish := func() {
+		reservation.Cancel()
+		if end(); inBackground {
+			m.Writer.Calls.end(op)
+		}
+	}
+	handedOver := false
+	defer func() {
+		if !handedOver {
+			finish()
+		}
+	}()
+	if err := m.intend(ctx, detached, op); err != nil {
+		return outcome.Fail(err), nil
+	}
+	if inBackground {
+		handedOver = true
+		return m.sendInBackground(detached, finish, before, send)
+	}
+	return m.send(detached, before, send)
+}
+
+// intend stores the intent. A pass that is over stores none.
+func (m Runner) intend(pass, detached context.Context, op *Operation) error {
+	if err := pass.Err(); err != nil {
+		return fmt.Errorf("start the %s: %w", op, err)
+	}
+	intent := State{Record: m.State.Record, Last: op}
+	if err := m.Writer.Change(detached, m.Object, func() { intent.Put(m.Object) }); err != nil {
+		return fmt.Errorf("store the intent of the %s: %w", op, err)
 	}
 	*m.State = intent
-	return m.send(cloud.WithReservation(ctx, reservation), before, send)
+	return nil
 }
 
 // Refused returns the last refusal of this attempt, as long as it is too early to send the request again.
@@ -117,17 +140,37 @@ func (m Runner) send(ctx context.Context, before State, send Send) (outcome.Outc
 
 // learn stores what became known about the last operation.
 func (m Runner) learn(ctx context.Context, store func(context.Context, client.Object, func()) error, e Event) error {
-	ctx, cancel := Detach(ctx)
-	defer cancel()
-	next := m.State.After(e)
-	err := store(ctx, m.Object, func() {
-		next.Put(m.Object)
+	return m.amend(ctx, store, func(s State) State {
+		next := s.After(e)
 		e.put(m.Object, next)
+		return next
 	})
-	if err == nil {
-		*m.State = next
+}
+
+// amend stores another state. It starts from what the object stores, because the answer to a creation may come while passes go on. If the
+// operation has ended or was replaced by then, nothing is stored, and the error says so.
+func (m Runner) amend(ctx context.Context, store func(context.Context, client.Object, func()) error, change func(State) State) error {
+	ctx, cancel := Detach(ctx, callTimeout)
+	defer cancel()
+	op, next, late := m.State.Last, *m.State, false
+	err := store(ctx, m.Object, func() {
+		next = *m.State
+		if stored, unreadable := Load(m.Object); unreadable == nil && stored.Last != nil {
+			next = stored
+		}
+		if late = next.Last.ID != op.ID || !next.Last.InFlight(); !late {
+			next = change(next)
+			next.Put(m.Object)
+		}
+	})
+	if err != nil {
+		return err
 	}
-	return err
+	*m.State = next
+	if late {
+		return fmt.Errorf("the %s was ended or replaced before its result was known", op)
+	}
+	return nil
 }
 
 // notAccepted stores the result of a call that failed. If the call may have taken effect, the operation is lost. If the portal
@@ -175,6 +218,8 @@ func (m Runner) Poll(ctx context.Context) outcome.Outcome {
 		return m.abandon(ctx)
 	case op.Lost():
 		return m.lost(ctx)
+	case op.JobID == "" && m.Writer.Calls.awaits(op):
+		return m.awaiting(op)
 	case op.JobID == "":
 		// The manager stopped. The optimistic lock fails if this object came from a cache that does not have the answer yet.
 		if err := m.learn(ctx, m.Writer.Change, Event{Unknown: "the manager stopped during the call", At: metav1.Now()}); err != nil {

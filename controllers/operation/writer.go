@@ -13,11 +13,25 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // callTimeout bounds a call that changes something at the portal, together with the storing of its intent and its result. The
-// manager's grace period is longer, so SIGTERM lets both end.
-const callTimeout = 80 * time.Second
+// manager's grace period is longer, so SIGTERM lets both end. For a creation, creationTimeout takes its place (Calls.Drain).
+const (
+	callTimeout     = 80 * time.Second
+	creationTimeout = cloud.CreationTime + 20*time.Second
+)
+
+// callTime returns how long a call for an operation of the type may take, together with the storing of its intent and its result.
+func callTime(t Type) time.Duration {
+	if t.class() == ratelimit.Creation {
+		return creationTimeout
+	}
+	return callTimeout
+}
 
 // The pauses between attempts to store a result.
 const (
@@ -30,8 +44,10 @@ type Writer struct {
 	Client client.Client
 	// Live reads past the cache, after a conflict.
 	Live client.Reader
-	// Wrote is called after every write that succeeded. Optional.
+	// Wrote is called after every write that succeeded, from any goroutine. Optional.
 	Wrote func(client.Object)
+	// Calls are the creations under way. All writers of a process share them.
+	Calls *Calls
 }
 
 // detached is the key of contexts that Detach has made.
@@ -39,11 +55,11 @@ type detached struct{}
 
 // Detach returns a context for a call to the portal and the storing of its intent and its result. It outlives the reconcile. A
 // detached context is returned as it is, so the call and the storing share its time.
-func Detach(ctx context.Context) (context.Context, context.CancelFunc) {
+func Detach(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
 	if ctx.Value(detached{}) != nil {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), detached{}, true), callTimeout)
+	return context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), detached{}, true), most)
 }
 
 // Change applies one change to the object's metadata or spec with an optimistic lock. A change that makes no difference is not
@@ -99,10 +115,13 @@ func (w Writer) refresh(ctx context.Context, obj client.Object) error {
 	return nil
 }
 
-// UnblockMove removes clusterctl's block-move annotation from a paused object. Only its reconciler sends requests for it, so no
-// request is under way, and its operation may move along.
+// UnblockMove removes clusterctl's block-move annotation from a paused object, so that its operation may move along. While this process
+// waits for the answer to a creation, the annotation stays. It goes when the answer is stored.
 func (w Writer) UnblockMove(ctx context.Context, obj client.Object) error {
 	if _, blocked := obj.GetAnnotations()[clusterctlv1.BlockMoveAnnotation]; !blocked {
+		return nil
+	}
+	if state, err := Load(obj); err == nil && w.Calls.awaits(state.Last) {
 		return nil
 	}
 	return w.Change(ctx, obj, func() { delete(obj.GetAnnotations(), clusterctlv1.BlockMoveAnnotation) })

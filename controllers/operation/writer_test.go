@@ -40,7 +40,7 @@ func newWriterBench(t *testing.T) *writerBench {
 	b.store = fake.NewClientBuilder().WithScheme(scheme).WithObjects(obj).Build()
 	b.cached = b.stored()
 	c := interceptor.NewClient(b.store, interceptor.Funcs{Patch: b.patch, Get: b.get})
-	b.writer = Writer{Client: c, Live: c, Wrote: func(obj client.Object) { b.wrote = append(b.wrote, obj.GetResourceVersion()) }}
+	b.writer = Writer{Client: c, Live: c, Calls: &Calls{}, Wrote: func(obj client.Object) { b.wrote = append(b.wrote, obj.GetResourceVersion()) }}
 	return b
 }
 
@@ -168,14 +168,14 @@ func TestPersistEndsWithTheObject(t *testing.T) {
 func TestDetach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reconcile, end := context.WithCancel(t.Context())
-		ctx, cancel := Detach(reconcile)
+		ctx, cancel := Detach(reconcile, callTimeout)
 		defer cancel()
 		end()
 		if err := ctx.Err(); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(callTimeout / 2)
-		storing, done := Detach(ctx) // the result of the call
+		storing, done := Detach(ctx, callTimeout) // the result of the call
 		defer done()
 		time.Sleep(callTimeout/2 + time.Second)
 		if !errors.Is(storing.Err(), context.DeadlineExceeded) {

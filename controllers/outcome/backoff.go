@@ -4,6 +4,7 @@ package outcome
 
 import (
 	"math/rand/v2"
+	"sync"
 	"time"
 )
 
@@ -16,8 +17,9 @@ const (
 
 // Backoff remembers the attempts of one object that were refused. An attempt is a key and a fingerprint of everything that went into it. Until its
 // time has come, the same attempt is not made again and has the same outcome. Another fingerprint starts over. The zero value is
-// ready to use.
+// ready to use. It has a lock, because the answer to a creation may come during a pass.
 type Backoff struct {
+	mu      sync.Mutex
 	refused map[string]refusal
 }
 
@@ -43,6 +45,8 @@ func (b *Backoff) Do(key, attempt string, ask func() Outcome) Outcome {
 
 // Recall returns the outcome of the attempt if it was refused and its time has not come.
 func (b *Backoff) Recall(key, attempt string) (Outcome, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	r := b.refused[key]
 	r.outcome.RequeueAfter = time.Until(r.at)
 	if r.attempt != attempt || r.outcome.RequeueAfter <= 0 {
@@ -53,11 +57,13 @@ func (b *Backoff) Recall(key, attempt string) (Outcome, bool) {
 
 // Stalls reports whether the last attempt of the key was refused, not long ago, and needs a person.
 func (b *Backoff) Stalls(key string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	r, found := b.recent(key)
 	return found && r.outcome.Kind == Stalled
 }
 
-// recent returns the last refusal of the key, unless it is forgotten.
+// recent returns the last refusal of the key, unless it is forgotten. The caller holds the lock.
 func (b *Backoff) recent(key string) (refusal, bool) {
 	r, found := b.refused[key]
 	return r, found && time.Since(r.at) <= forgetAt
@@ -70,6 +76,8 @@ func (b *Backoff) Refuse(key, attempt string, o Outcome) Outcome {
 	if o.Kind == Done || o.Kind == Retry {
 		return o
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	delay, most := firstRetry, lastRetry
 	if o.Kind == Wait && o.RequeueAfter > 0 && o.RequeueAfter < lastWait {
 		delay, most, o.RequeueAfter = o.RequeueAfter, lastWait, 0
@@ -83,14 +91,21 @@ func (b *Backoff) Refuse(key, attempt string, o Outcome) Outcome {
 
 // Remember makes Recall return the outcome of the attempt until its time has come.
 func (b *Backoff) Remember(key, attempt string, o Outcome) Outcome {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	return b.store(key, refusal{attempt: attempt, outcome: o})
 }
 
 // Forget makes the next attempt start over.
-func (b *Backoff) Forget(key string) { delete(b.refused, key) }
+func (b *Backoff) Forget(key string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.refused, key)
+}
 
 // store remembers the refusal and returns its outcome. If the attempt was refused in the same words before, the message keeps the
-// request id of that refusal. Otherwise each attempt would change the condition, and wake everything that watches the object.
+// request id of that refusal. Otherwise each attempt would change the condition, and wake everything that watches the object. The caller
+// holds the lock.
 func (b *Backoff) store(key string, r refusal) Outcome {
 	if b.refused == nil {
 		b.refused = map[string]refusal{}

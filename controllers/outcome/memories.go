@@ -9,7 +9,7 @@ import (
 )
 
 // Memories holds what a controller remembers of each of its objects from one pass to the next. It may be lost at any time. Passes of
-// one object never overlap, so an M needs no lock. The zero value is ready to use.
+// one object never overlap, so an M needs no lock, but the Backoff has one. The zero value is ready to use.
 type Memories[M any] struct{ known sync.Map }
 
 // Of returns the memory of the object.

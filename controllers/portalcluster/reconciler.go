@@ -48,6 +48,8 @@ type Reconciler struct {
 	WatchFilterValue string
 	// Answers of portals that count for several PortalClusters.
 	Answers *outcome.Answers
+	// Calls are the creations under way, which outlive their passes.
+	Calls *operation.Calls
 	// Woken is the source of the objects for which the limiter has a token.
 	Woken source.Source
 
@@ -215,7 +217,7 @@ func (r *Reconciler) reconcilePlace(ctx context.Context, s *scope) outcome.Outco
 }
 
 func (r *Reconciler) writer() operation.Writer {
-	return operation.Writer{Client: r.Client, Live: r.Live, Wrote: r.wrote}
+	return operation.Writer{Client: r.Client, Live: r.Live, Wrote: r.wrote, Calls: r.Calls}
 }
 
 // wrote makes the next pass wait until the cache shows our own write.

@@ -60,7 +60,7 @@ func newBench(t *testing.T, network *infrav1.PortalNetwork, change ...func(*core
 	b.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithStatusSubresource(&infrav1.PortalCluster{}).
 		WithObjects(b.objects(network, change)...).Build()
 	b.r = &Reconciler{
-		Client: b.store, Live: b.store, Recorder: b.recorder, Answers: outcome.NewAnswers(),
+		Client: b.store, Live: b.store, Recorder: b.recorder, Answers: outcome.NewAnswers(), Calls: &operation.Calls{},
 		Identities: &identity.Resolver{Client: b.store, Live: b.store, Secrets: secretcache.New(nil, b.store), Pool: &cloud.Pool{}},
 	}
 	return b

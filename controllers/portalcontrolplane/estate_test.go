@@ -69,7 +69,7 @@ func newManager(store client.Client, recorder events.EventRecorder) *Reconciler 
 	secrets := secretcache.New(store, store)
 	owners := &ownership.Owners{Client: store, Live: store, Identities: &identity.Resolver{Client: store, Live: store, Pool: &cloud.Pool{}, Secrets: secrets}}
 	return &Reconciler{
-		Client: store, Live: store, Recorder: recorder, Identities: owners.Identities, Ownership: owners,
+		Client: store, Live: store, Recorder: recorder, Identities: owners.Identities, Ownership: owners, Calls: &operation.Calls{},
 		Access:    &access.Kubeconfigs{Client: store, Secrets: secrets},
 		Lifecycle: &lifecycle.Clusters{Ownership: owners, Answers: outcome.NewAnswers()},
 	}

@@ -51,6 +51,8 @@ type Reconciler struct {
 	Lifecycle        *lifecycle.Clusters
 	Recorder         events.EventRecorder
 	WatchFilterValue string
+	// Calls are the creations under way, which outlive their passes.
+	Calls *operation.Calls
 	// Woken is the source of the objects for which the limiter has a token.
 	Woken source.Source
 
@@ -146,7 +148,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 }
 
 func (r *Reconciler) writer() operation.Writer {
-	return operation.Writer{Client: r.Client, Live: r.Live, Wrote: r.wrote}
+	return operation.Writer{Client: r.Client, Live: r.Live, Wrote: r.wrote, Calls: r.Calls}
 }
 
 func (r *Reconciler) tools(s *scope) pass.Tools {

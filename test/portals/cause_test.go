@@ -53,7 +53,7 @@ func code(name string) func(*rand.Rand) emulator.Fault {
 func lost(r *rand.Rand) emulator.Fault {
 	return one(r,
 		emulator.Fault{Cut: true}, emulator.Fault{Cut: true, After: true},
-		emulator.Fault{Delay: 90 * time.Second}, emulator.Fault{Delay: 90 * time.Second, After: true},
+		emulator.Fault{Delay: 6 * time.Minute}, emulator.Fault{Delay: 6 * time.Minute, After: true},
 		emulator.Fault{Status: 500}, emulator.Fault{Status: 500, After: true}, emulator.Fault{Status: 502, Body: emulator.BodyHTML},
 		emulator.Fault{Status: 404, Body: emulator.BodyHTML},
 		emulator.Fault{Body: emulator.BodyTruncated}, emulator.Fault{Body: emulator.BodyHTML}, emulator.Fault{Body: emulator.BodyInterrupted},
