@@ -58,8 +58,9 @@ type Decision string
 
 const (
 	// DecisionRetry allows an operation whose outcome is unknown to be tried once more, after a person has checked at the portal that it did
-	// not happen. With the UID of a PortalControlPlane that was cloned, moved or restored (reason RestoredObject), it allows a creation,
-	// if no portal cluster exists for the object. No backup or clone carries the permission along, since every copy has another UID.
+	// not happen. With the id of a failed operation, it allows one more job (reasons JobFailed and OperationStopped). With the UID of a
+	// PortalControlPlane that was cloned, moved or restored (reason RestoredObject), it allows a creation, if no portal cluster exists for the
+	// object. No backup or clone carries the permission along, since every copy has another UID.
 	DecisionRetry Decision = "retry"
 
 	// DecisionAbandon ends a scale, upgrade or delete that does not end by itself. The provider stops looking at its job and decides again

@@ -70,6 +70,9 @@ const (
 	InsufficientCapacityReason = "InsufficientCapacity"
 	// JobFailedReason: the portal's job ended with an error.
 	JobFailedReason = "JobFailed"
+	// OperationStoppedReason: the jobs for an operation failed again and again, and each may have drained nodes, or left something at the portal. The
+	// provider repeats the operation when a person allows it, or asks for something else.
+	OperationStoppedReason = "OperationStopped"
 	// JobStuckReason: the portal's job has shown no progress for more than 30 minutes. The nodes show the progress of a scale or an
 	// upgrade. Of other jobs, and without a connection, their age counts.
 	JobStuckReason = "JobStuck"

@@ -89,13 +89,21 @@ func staysCordoned(n *corev1.Node, machines []clusterv1.Machine) string {
 			return "it has taint " + t.Key
 		}
 	}
-	for _, m := range machines {
-		if !m.DeletionTimestamp.IsZero() && m.Status.NodeRef.Name == n.Name {
-			return "Machine " + m.Name + " is being deleted"
-		}
+	if machine := deletedOn(n, machines); machine != "" {
+		return "Machine " + machine + " is being deleted"
 	}
 	if !util.IsNodeReady(n) {
 		return "it is not Ready"
+	}
+	return ""
+}
+
+// deletedOn returns the name of the Machine on the Node that is being deleted, or "".
+func deletedOn(n *corev1.Node, machines []clusterv1.Machine) string {
+	for _, m := range machines {
+		if !m.DeletionTimestamp.IsZero() && m.Status.NodeRef.Name == n.Name {
+			return m.Name
+		}
 	}
 	return ""
 }

@@ -70,7 +70,7 @@ func otherZone(p *pass.Pass, o outcome.Outcome) outcome.Outcome {
 func (k *Clusters) create(ctx context.Context, p *pass.Pass, request cloud.CreateClusterRequest) outcome.Outcome {
 	request.Name = p.ControlPlane.Spec.ClusterName
 	op := operation.New(operation.Create, request.Name)
-	op.Attempt, op.Record = fingerprint(request, p.Identity.Version), recordOf(p, request)
+	op.Attempt, op.Record = fingerprint(request)+" "+p.Identity.Version, recordOf(p, request)
 	o, refused := p.Runner().Refused(op)
 	if !refused {
 		if o = checkName(ctx, p, op); !o.IsDone() {
@@ -103,6 +103,7 @@ func recordOf(p *pass.Pass, request cloud.CreateClusterRequest) *operation.Recor
 		NetworkID:      request.NetworkID,
 		VPCID:          request.VPCID,
 		AbandonedNames: p.Record.AbandonedNames,
+		Failures:       p.Record.Failures,
 	}
 }
 
@@ -141,11 +142,11 @@ func (k *Clusters) pollCreation(ctx context.Context, p *pass.Pass) outcome.Outco
 
 // fingerprint identifies the content of the request except the name, which changes after a failure. Two requests with one fingerprint are one
 // attempt.
-func fingerprint(request cloud.CreateClusterRequest, identity string) string {
+func fingerprint(request cloud.CreateClusterRequest) string {
 	request.Name = ""
 	request.Size = max(request.Size, 1) // 1 is asked right after 0, in case the portal refuses a cluster for its lack of workers
 	hash := fnv.New64a()
-	_, _ = fmt.Fprintf(hash, "%+v %s", request, identity)
+	_, _ = fmt.Fprintf(hash, "%+v", request)
 	return strconv.FormatUint(hash.Sum64(), 36)
 }
 

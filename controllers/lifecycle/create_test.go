@@ -8,16 +8,15 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
-// TestFingerprint: another request, or another identity, is another attempt. Another name alone is not, because a failed creation
-// gets a new one.
+// TestFingerprint: another request is another attempt. Another name alone is not, because a failed creation gets a new one.
 func TestFingerprint(t *testing.T) {
 	base := cloud.CreateClusterRequest{Name: "a-1", Description: "d", ZoneID: "z", KubernetesVersionID: "k", ServiceOfferingID: "s", Size: 3, ControlNodes: 1, VPCID: "v"}
 	with := func(change func(*cloud.CreateClusterRequest)) string {
 		r := base
 		change(&r)
-		return fingerprint(r, "1")
+		return fingerprint(r)
 	}
-	first := fingerprint(base, "1")
+	first := fingerprint(base)
 	if with(func(r *cloud.CreateClusterRequest) { r.Name = "a-2" }) != first {
 		t.Error("another name is another attempt: a refused request would be sent again at once")
 	}
@@ -26,7 +25,6 @@ func TestFingerprint(t *testing.T) {
 		t.Error("no worker and one worker take turns: each refusal would make the other request at once")
 	}
 	others := []string{
-		fingerprint(base, "2"),
 		with(func(r *cloud.CreateClusterRequest) { r.Size = 4 }),
 		with(func(r *cloud.CreateClusterRequest) { r.ControlNodes = 3 }),
 		with(func(r *cloud.CreateClusterRequest) { r.KubernetesVersionID = "l" }),

@@ -10,7 +10,9 @@
 //	named       the name is in spec, so a person can find the cluster at the portal in every later state
 //	creating    a crash between the request and its answer ends in a held operation, never in a second cluster
 //	upgrading,
-//	scaling     a lost answer counts as running until the nodes show that it is done (settleUpgrade), or until the portal accepts or
+//	scaling     when the job has failed, the nodes show whether the portal has worked on them (worked.go), which decides when the request is
+//	            sent again (operation/brake.go). Nodes that the portal left cordoned become schedulable (cordoned.go)
+//	            a lost answer counts as running until the nodes show that it is done (settleUpgrade), or until the portal accepts or
 //	            refuses the next request. A person can abandon the operation
 //	deleting    possible from every state. It waits for a running operation, unless that is a stuck or lost scale or upgrade. While
 //	            the Cluster or the control plane is being deleted, nothing is scaled, and the hooks on Machines are removed at once.

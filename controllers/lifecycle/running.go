@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/blang/semver/v4"
@@ -31,6 +32,9 @@ func (r Running) Digest() uint64 {
 	}
 	return hash.Sum64()
 }
+
+// digest is Digest in an annotation.
+func (r Running) digest() string { return strconv.FormatUint(r.Digest(), 36) }
 
 // progress describes how many workers run the version, as their kubelets report it. Without a cloud controller, the Node objects of replaced
 // machines stay, so the size is the total.

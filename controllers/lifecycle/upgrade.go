@@ -69,7 +69,8 @@ const LostUpgradeTimeout = 3 * time.Minute
 const versionPoll = time.Minute
 
 // settleUpgrade ends a lost upgrade when the whole cluster runs its version. It is done when the upgrade has to be decided again:
-// after LostUpgradeTimeout without a sign of it or, if a part of the cluster runs that version, when a job would count as stuck.
+// after LostUpgradeTimeout without a sign of it or, if a part of the cluster runs that version, when a job would count as stuck. If the
+// portal has worked on nodes by then, the upgrade has failed, and is repeated like any other that has.
 func settleUpgrade(ctx context.Context, p *pass.Pass, running Running) outcome.Outcome {
 	lost := p.Op()
 	some, all := running.runs(lost.Target)
@@ -83,10 +84,16 @@ func settleUpgrade(ctx context.Context, p *pass.Pass, running Running) outcome.O
 	if wait > 0 {
 		return upgradeRuns(running, min(wait, versionPoll), lost.Target)
 	}
-	if running.compareWith(p.ControlPlane.Spec.Version) < 0 {
+	if running.compareWith(p.ControlPlane.Spec.Version) >= 0 {
+		return p.Runner().Finish(ctx, operation.Failed, "") // not wanted any more
+	}
+	if lost.Work == "" {
 		return outcome.Outcome{} // sent again
 	}
-	return p.Runner().Finish(ctx, operation.Failed, "") // not wanted any more
+	if o := p.Runner().Finish(ctx, operation.Failed, ""); !o.IsDone() {
+		return o
+	}
+	return outcome.RetryAfter(0) // sending it again may cost something
 }
 
 func upgradeRuns(running Running, after time.Duration, to string) outcome.Outcome {
@@ -103,7 +110,8 @@ func Draining(p *pass.Pass, nodes []corev1.Node, machines []clusterv1.Machine) s
 			return "Machine " + m.Name
 		}
 	}
-	refused := p.Last.Is(operation.Scale) && p.Last.Result != operation.Succeeded || p.Backoff.Stalls(string(operation.Scale))
+	_, failing := p.Record.Failures[operation.Scale]
+	refused := failing || p.Last.Is(operation.Scale) && p.Last.Result != operation.Succeeded || p.Backoff.Stalls(string(operation.Scale))
 	for _, n := range nodes {
 		drained := metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation)
 		if metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainStartedAnnotation) || drained && util.IsNodeReady(&n) && !refused {
@@ -130,9 +138,9 @@ func (k *Clusters) upgrade(
 		if o := pause(ctx); !o.IsDone() {
 			return o
 		}
-		op.Before = snapshot(running.Nodes)
+		op.Before, op.Digest = snapshot(running.Nodes), running.digest()
 		if p.Op().Lost() {
-			op.Before = p.Op().Before // the portal may have cordoned some by now
+			op.Before, op.Digest = p.Op().Before, p.Op().Digest // the portal may have cordoned some by now
 		}
 		var err error
 		o, err = p.Start(ctx, op, func(ctx context.Context) (cloud.Job, error) {

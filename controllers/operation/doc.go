@@ -42,6 +42,25 @@
 //
 // A person can end a stuck or lost scale, upgrade or delete with the annotation decision.
 //
+// The brake (brake.go) decides whether an operation whose job failed is sent again. Its states, for one type of operation and one request:
+//
+//	free     no costly failure. A refused request has a backoff only
+//	waiting  at most maxRepeats costly failures. It is sent again repeatPause after the last one, or at once if a person allows it
+//	stopped  more costly failures. It is sent again once, if a person allows it
+//
+// A costly failure leads from free to waiting, and from there to stopped. A success, or another request of the type, leads back to free. So
+// what is asked for decides, such as the version: other credentials are no other request.
+//
+//   - A failure is costly if the same request may work on nodes again, or create something again. The nodes show the first, before and
+//     after a scale or an upgrade (lifecycle.RecordWork). A creation's failure is costly, unless the job's error is a refusal.
+//   - Any other failed job is read like a refusal: some portals check a request only in the job. The backoff of refused requests applies,
+//     which is in memory. Each refused creation leaves a name behind, so the third one and later ones wait for repeatPause.
+//   - A scale that failed nearer to its size is not costly, because it ends by itself.
+//   - A lost upgrade that was seen to work on nodes, and then shows no progress, has failed.
+//
+// The failures are counted in the record, so the brake holds after a restart, clusterctl move and a restore. The manager may stop between the
+// end of the job and the look at the nodes. The next one looks then, and misses at most a node that the portal has made schedulable again.
+//
 // State is what is stored: the last operation, which stays when it has ended, and the record of what cannot be read back from the
 // portal. What becomes known about an operation is an Event, and State.After alone says what follows from it (state.go). The intent is
 // stored with an optimistic lock before the request is sent. An Event is stored right after the answer, and that is repeated until it

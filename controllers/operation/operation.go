@@ -65,7 +65,8 @@ type Operation struct {
 	JobID string `json:"jobID,omitempty"`
 	// Portal is the portal that the request was sent to (cloud.Address). Its job and its result are looked for there only.
 	Portal string `json:"portal,omitempty"`
-	// Attempt is a fingerprint of the request. After a failure the same attempt waits longer than another one.
+	// Attempt is a fingerprint of the request. After a failure the same attempt waits longer than another one. For a cluster's creation and
+	// a scale, its first word is what the user asks for.
 	Attempt string `json:"attempt,omitempty"`
 	// Record is what the creation of a cluster asks for. It becomes the object's record when the portal accepts the request, or when
 	// the cluster is found after the answer was lost.
@@ -75,10 +76,16 @@ type Operation struct {
 	FromAtMost bool `json:"fromAtMost,omitempty"`
 	// Before are the worker nodes before a scale or an upgrade.
 	Before []claims.NodeSnapshot `json:"before,omitempty"`
+	// Digest identifies what the cluster showed before an upgrade: its nodes and their versions (lifecycle.Running).
+	Digest string `json:"digest,omitempty"`
+	// Work is what the nodes show of a scale or an upgrade.
+	Work Work `json:"work,omitempty"`
 	// Why is why the provider sends the request, for people.
 	Why string `json:"why,omitempty"`
 	// Unknown is the reason for which it is not known whether the portal runs the operation.
 	Unknown string `json:"unknown,omitempty"`
+	// Error is the portal's reason for which the job failed.
+	Error string `json:"error,omitempty"`
 	// Result is empty while the operation is in flight.
 	Result Result `json:"result,omitempty"`
 }

@@ -55,8 +55,10 @@ type Record struct {
 	KubeconfigDigest string `json:"kubeconfigDigest,omitempty"`
 	// Endpoint is the API server in the kubeconfig that was used last. If spec.controlPlaneEndpoint differs, the user chose it.
 	Endpoint clusterv1.APIEndpoint `json:"endpoint,omitzero"`
-	// AbandonedNames are the cluster names of failed create jobs. A record under each of them may remain at the portal.
+	// AbandonedNames are the cluster names of the last failed create jobs. A record under each of them may remain at the portal.
 	AbandonedNames []string `json:"abandonedNames,omitempty"`
+	// Failures are the costly failures since the last success, by the type of the operation (brake.go).
+	Failures map[Type]Failures `json:"failures,omitempty"`
 }
 
 // SizeUnknown is the Size of an adopted cluster that the provider never scaled.

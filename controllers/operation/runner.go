@@ -105,8 +105,11 @@ func (m Runner) intend(pass, detached context.Context, op *Operation) error {
 	return nil
 }
 
-// Refused returns the last refusal of this attempt, as long as it is too early to send the request again.
+// Refused returns the last refusal or failure of this attempt, as long as it is too early to send the request again.
 func (m Runner) Refused(op *Operation) (outcome.Outcome, bool) {
+	if o, braked := m.braked(op); braked {
+		return o, true
+	}
 	return m.Backoff.Recall(string(op.Type), op.Attempt)
 }
 
@@ -182,8 +185,7 @@ func (m Runner) notAccepted(ctx context.Context, before State, cause error) outc
 	if unknown && !last.Lost() {
 		return m.markLost(ctx, outcome.Text(cause))
 	}
-	refused := cloud.IsQuota(cause) || cloud.IsCapacity(cause) || cloud.IsInvalid(cause) || cloud.IsNotAllowed(cause)
-	if refused && (!last.InFlight() || last.Type == op.Type) { // a refused deletion does not end the operation in flight
+	if refusesContent(cause) && (!last.InFlight() || last.Type == op.Type) { // a refused deletion does not end the operation in flight
 		result := Refused
 		if last.Lost() {
 			result = Failed // the portal may have carried out a part of the lost one
@@ -338,15 +340,22 @@ func (m Runner) abandon(ctx context.Context) outcome.Outcome {
 	return m.Refuse(op, outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the %s was abandoned. The provider decides again what to do", op))
 }
 
-// fail ends an operation whose job failed.
+// fail ends an operation whose job failed. A creation may have left something at the portal, unless the job's error is a refusal. Whether
+// another job has worked on nodes, the nodes show later (lifecycle).
 func (m Runner) fail(ctx context.Context, op *Operation, cause *cloud.Error) outcome.Outcome {
-	if err := m.learn(ctx, m.Writer.Persist, Event{Result: Failed, NextName: nextName(op.Target)}); err != nil {
+	err := m.learn(ctx, m.Writer.Persist, Event{
+		Result: Failed, At: metav1.Now(), Error: outcome.Text(cause), Costly: op.creates() && !refusesContent(cause), NextName: nextName(op.Target),
+	})
+	if err != nil {
 		return outcome.Fail(err)
 	}
 	m.event(corev1.EventTypeWarning, infrav1.EventOperationFailed, op, "Job %s for the %s failed: %s", op.JobID, op, outcome.Text(cause))
 	o := outcome.FromPortalError(cause)
 	if o.Kind == outcome.Retry || o.Reason == infrav1.InternalErrorReason {
 		o = outcome.WaitFor(0, infrav1.JobFailedReason, "%s", outcome.Text(cause))
+	}
+	if op.Is(Create) && len(m.State.Record.AbandonedNames) > maxRepeats {
+		o.RequeueAfter = max(o.RequeueAfter, repeatPause) // each refusal by a job leaves a name behind
 	}
 	return m.Refuse(op, o.Prefix("job %s for the %s failed", op.JobID, op))
 }

@@ -40,6 +40,9 @@ type Event struct {
 	At      metav1.Time
 	// Result is how the operation ended.
 	Result Result
+	// Error is why the job failed, At when. Costly: repeating the operation may cost something (brake.go).
+	Error  string
+	Costly bool
 	// CreatedID is the id of the resource that a creation created.
 	CreatedID string
 	// NextName replaces a generated name under which a creation failed, because a record may remain at the portal under it.
@@ -57,7 +60,7 @@ func (s State) After(e Event) State {
 	op := *s.Last
 	switch {
 	case e.Result != "":
-		op.Result = e.Result
+		op.Result, op.Error = e.Result, e.Error
 	case e.Unknown != "":
 		op.Unknown, op.Time = e.Unknown, e.At
 	default:
@@ -75,6 +78,12 @@ func (s State) After(e Event) State {
 	case op.Type == Upgrade && op.Result == Succeeded:
 		s.Record.Version = op.Target
 	}
+	switch {
+	case e.Result == Succeeded:
+		s.Record = s.Record.succeeded(op.Type)
+	case e.Costly:
+		s.Record = s.Record.Failed(&op, e.At)
+	}
 	s.Last = &op
 	return s
 }
@@ -90,10 +99,13 @@ func (r Record) afterCreation(op Operation, e Event) Record {
 	case Succeeded:
 		r.ClusterID, r.Portal = e.CreatedID, op.Portal
 	case Failed:
-		next := Record{UID: r.UID, Size: SizeUnknown, MinWorkers: r.MinWorkers, AbandonedNames: slices.Clone(r.AbandonedNames)}
+		next := Record{
+			UID: r.UID, Size: SizeUnknown, MinWorkers: r.MinWorkers, AbandonedNames: slices.Clone(r.AbandonedNames), Failures: r.Failures,
+		}
 		if !slices.Contains(next.AbandonedNames, op.Target) {
 			next.AbandonedNames = append(next.AbandonedNames, op.Target)
 		}
+		next.AbandonedNames = next.AbandonedNames[max(0, len(next.AbandonedNames)-maxAbandonedNames):]
 		if r.Generated(op.Target) {
 			next.Name = e.NextName
 		}

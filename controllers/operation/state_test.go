@@ -5,6 +5,7 @@ package operation
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ var (
 		"lost":       {Unknown: "cut off", At: lostAt},
 		"succeeded":  {Result: Succeeded, CreatedID: "x-1"},
 		"failed":     {Result: Failed, NextName: "a-ccccc"},
+		"costly":     {Result: Failed, NextName: "a-ccccc", Error: "no room", Costly: true},
 		"refused":    {Result: Refused},
 		"no workers": {Result: Refused, NoWorkers: true},
 		"abandoned":  {Result: Abandoned},
@@ -86,9 +88,13 @@ func TestAfter(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%s", title, name), func(t *testing.T) {
 				op := test.op
 				got := State{Record: before, Last: &op}.After(e)
-				want, found := test.want[name]
+				want, found := test.want[strings.ReplaceAll(name, "costly", "failed")]
 				if !found {
 					want = before
+				}
+				if e.Costly {
+					want = want.Failed(&test.op, e.At)
+					want.Failures[test.op.Type] = Failures{Request: test.op.request(), Count: 1, ID: test.op.ID, Error: "no room"}
 				}
 				if e.NoWorkers {
 					needsOne(&want)
@@ -97,7 +103,7 @@ func TestAfter(t *testing.T) {
 					t.Error(diff)
 				}
 				wantOp := test.op
-				wantOp.JobID, wantOp.Unknown, wantOp.Time, wantOp.Result = e.JobID, e.Unknown, e.At, e.Result
+				wantOp.JobID, wantOp.Unknown, wantOp.Time, wantOp.Result, wantOp.Error = e.JobID, e.Unknown, e.At, e.Result, e.Error
 				if diff := cmp.Diff(&wantOp, got.Last); diff != "" {
 					t.Error(diff)
 				}

@@ -114,7 +114,10 @@ func (f *fixture) next(cp *infrav1.PortalControlPlane) *Operation {
 	op.Attempt, op.From = "1", 2
 	if f.work.Type == Create {
 		op.Target = cp.Spec.ClusterName
-		op.Record = &Record{Name: record(cp).Name, Size: 2, Workers: &infrav1.WorkerParameters{}}
+		before := record(cp)
+		op.Record = &Record{
+			Name: before.Name, Size: 2, Workers: &infrav1.WorkerParameters{}, AbandonedNames: before.AbandonedNames, Failures: before.Failures,
+		}
 	}
 	return op
 }

@@ -4,6 +4,7 @@ package portalcontrolplane
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -24,7 +25,11 @@ import (
 
 // Drain implements emulator.Drainer.
 func (w workloads) Drain(ctx context.Context, id, node string, _ time.Duration) error {
-	return w.Cordon(ctx, id, node, true)
+	err := w.Cordon(ctx, id, node, true)
+	if err == nil && node == w.blocked {
+		err = errors.New("a Pod is left")
+	}
+	return err
 }
 
 // Cordon implements emulator.Drainer.

@@ -13,6 +13,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 // installed returns what the portal says that all nodes run, or "" if they differ.
@@ -84,6 +85,8 @@ func TestNewBuildOfAnyBuild(t *testing.T) {
 			t.Fatalf("the nodes run %q, status %s", f.installed(), s.ControlPlane.Status.Version)
 		}
 		f.strike(emulator.Fault{Path: routeUpgrade, Job: emulator.JobFailsHalfway, JobNodes: 1, Count: 1})
+		f.want(after + "+p2")
+		f.allow(operation.Upgrade)
 		if s := f.want(after + "+p2"); f.installed() != after+"+p2" || s.ControlPlane.Status.Version != after+"+p2" {
 			t.Errorf("the nodes run %q, status %s", f.installed(), s.ControlPlane.Status.Version)
 		}

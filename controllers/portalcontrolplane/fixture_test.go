@@ -74,6 +74,8 @@ type nodes struct {
 	ids func(emulator.Node) string
 	// apart is how long after one Node the portal removes the next one.
 	apart time.Duration
+	// blocked is the Node with a Pod that the portal cannot evict.
+	blocked string
 	// shows returns the version that the API server and the kubelets report. Nil is the portal's own.
 	shows func(string) string
 	// together: the Nodes of one job join at the same moment. Otherwise they were made one by one, at an interval of a second.

@@ -51,7 +51,7 @@ func (e *estate) restore(backup *infrav1.PortalControlPlane) client.ObjectKey {
 // failOnce makes the next creation at the portal fail.
 func (e *estate) failOnce() {
 	e.Helper()
-	if err := e.portal.Inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Count: 1, Job: emulator.JobFails}); err != nil {
+	if err := e.portal.Inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Count: 1, Job: emulator.JobFails, JobCode: emulator.CodeInsufficientCapacity}); err != nil {
 		e.Fatal(err)
 	}
 }

@@ -5,10 +5,13 @@ package portalcontrolplane
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
+
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 )
 
 // reconcileVersion upgrades the portal cluster until all of it runs spec.version.
@@ -20,6 +23,9 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 		s.Progress.See(op, s.running().Digest())
 	}
 	pauses := false
+	if err := lifecycle.RecordWork(ctx, &s.Pass, s.running(), s.members.Machines, s.liveWorkers); err != nil {
+		return outcome.Fail(err)
+	}
 	cordoned, err := lifecycle.RestoreScheduling(ctx, &s.Pass, s.way.Workload.Client(), s.nodes.Workers, s.members.Machines)
 	if err != nil {
 		return outcome.Fail(err)
@@ -33,6 +39,12 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 		return o.With(cordoned).NoLaterThan(access.Retry)
 	}
 	return o
+}
+
+// liveWorkers reads the workers past the cache.
+func (s *scope) liveWorkers(ctx context.Context) ([]corev1.Node, error) {
+	nodes, err := workers.ReadNodes(ctx, s.way.Workload.Client(), s.ControlPlane.Spec.WorkerNodeSelector)
+	return nodes.Workers, err
 }
 
 // running is what shows which version the portal cluster runs.

@@ -86,6 +86,11 @@ func TestDrainingBeforeUpgrade(t *testing.T) {
 			if got := lifecycle.Draining(&s.Pass, s.nodes.Workers, s.members.Machines); got != "" {
 				t.Errorf("while the portal refuses the scale as well, the upgrade waits for %q", got)
 			}
+			s.Backoff.Forget(string(operation.Scale))
+			s.Record = s.Record.Failed(scale(operation.Failed), metav1.Now())
+			if got := lifecycle.Draining(&s.Pass, s.nodes.Workers, s.members.Machines); got != "" {
+				t.Errorf("while the scale has stopped after failures, the upgrade waits for %q", got)
+			}
 		})
 	}
 }

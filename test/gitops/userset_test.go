@@ -32,7 +32,7 @@ var chosen = map[string]any{
 func TestUserFieldsStay(t *testing.T) {
 	eachTool(t, argoCD, flux, func(t *testing.T, a applier) {
 		f := newFixture(t, a, "cluster-template.yaml")
-		f.Expect(box.Portal.Inject(emulator.Fault{Account: f.User.Account, Method: "POST", Path: "/kubernetes-clusters", Job: emulator.JobFails, Count: 1})).To(Succeed())
+		f.Expect(box.Portal.Inject(emulator.Fault{Account: f.User.Account, Method: "POST", Path: "/kubernetes-clusters", Job: emulator.JobFails, JobCode: emulator.CodeInsufficientCapacity, Count: 1})).To(Succeed())
 		f.commit(func(m *manifests) {
 			for field, value := range chosen {
 				m.set("PortalControlPlane", value, "spec", field)

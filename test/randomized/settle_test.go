@@ -32,6 +32,9 @@ func (l *life) settle(ctx context.Context) error {
 		if l.hasGoneWrong() {
 			return nil // judge returns the violations
 		}
+		if err := l.allow(ctx); err != nil {
+			return err
+		}
 		if err := l.settled(ctx); err != nil {
 			since = time.Time{}
 			if reason != err.Error() {
@@ -63,6 +66,23 @@ func (l *life) settle(ctx context.Context) error {
 	}
 	l.logf("settled")
 	return nil
+}
+
+// allow has the user allow the next job of an operation that failed after it had worked on nodes. By itself, the provider would wait for hours.
+func (l *life) allow(ctx context.Context) error {
+	cp := &infrav1.PortalControlPlane{}
+	if err := l.client.Get(ctx, client.ObjectKey{Namespace: l.namespace, Name: name}, cp); err != nil {
+		return err
+	}
+	record, err := operation.LoadRecord(cp)
+	for _, failed := range record.Failures {
+		if !infrav1.DecisionRetry.MadeOn(cp, failed.ID) {
+			return change(ctx, l.client, cp, func(cp *infrav1.PortalControlPlane) {
+				metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionRetry.About(failed.ID))
+			})
+		}
+	}
+	return err
 }
 
 // settled returns an error that names what has not settled yet.

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
@@ -46,6 +47,9 @@ func TestUpgradeThatReplacesNodesKeepsWorkersAvailable(t *testing.T) {
 	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
 	upToDate := s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)
 	for _, held := range []struct{ fault, progress string }{{first, "0"}, {second, "1"}} {
+		if held.fault == second {
+			s.allowsRepetition(operation.Upgrade)
+		}
 		s.Eventually(func() bool { return s.hit(held.fault) }).Should(BeTrue(), "a request to upgrade")
 		s.Eventually(upToDate).Should(And(HavePrefix("False Upgrading"), HaveSuffix(". "+held.progress+" of 3 workers run v1.36.3")))
 		s.bound(3)
@@ -58,6 +62,22 @@ func TestUpgradeThatReplacesNodesKeepsWorkersAvailable(t *testing.T) {
 	s.Expect(s.machineNames()).To(Equal(machines), "no Machine was replaced")
 	s.Expect(s.Changes()).To(Equal([]string{createRequest, "POST upgrade 202", "POST upgrade 202"}))
 	s.end()
+}
+
+// allowsRepetition waits until the job of an operation has failed after it had worked on nodes. Then the user allows the next one at once.
+func (s *story) allowsRepetition(t operation.Type) {
+	s.Helper()
+	failures := func() operation.Failures {
+		cp := s.controlPlane.DeepCopy()
+		s.Get(cp)
+		record, err := operation.LoadRecord(cp)
+		s.Expect(err).NotTo(HaveOccurred())
+		return record.Failures[t]
+	}
+	s.Eventually(failures).Should(HaveField("Count", 1))
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
+		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionRetry.About(failures().ID))
+	})
 }
 
 // hit reports whether the fault has affected a call.
