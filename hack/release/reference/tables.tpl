@@ -68,6 +68,7 @@ Reasons that may need you:
 | `Refused` | the portal refuses the request. Correct what the message names: spec, rights of the portal user or quota. With the portal's code `OPERATION_NOT_ALLOWED`, the portal may [need a repair](troubleshooting.md#the-portal-needs-a-repair) |
 | `InsufficientCapacity` | the zone has no room. The provider tries again. A creation can also go to [another zone](flavors.md) |
 | `JobFailed` | the message has the portal's error. If it does not say what to change, ask the portal's support |
+| `OperationStopped` | jobs failed three times. The provider repeats the operation [when you allow it](troubleshooting.md#an-operation-has-stopped) |
 | `JobStuck` | no progress for [30 minutes](troubleshooting.md#a-scale-or-an-upgrade-does-not-end) |
 | `AnswerLost` | the portal's answer to a scale, an upgrade, a deletion or the creation of a VPC [was lost](troubleshooting.md#an-answer-was-lost). The provider finds out what happened |
 | `OutcomeUnknown` | the portal's answer to a creation was lost. [Look at the portal](restore.md#a-creation-whose-outcome-is-unknown) |
@@ -274,6 +275,7 @@ $ kubectl apply -f prometheusrule.yaml             # with the operator; add the 
 | Alert | What it means, and what to do |
 | --- | --- |
 | `UndrainedWorkersRemoved` | [Which node goes](scale.md#which-node-goes) |
+| `OperationStopped` | jobs failed three times: [An operation has stopped](troubleshooting.md#an-operation-has-stopped) |
 | `JobStuck` | [A scale or an upgrade does not end](troubleshooting.md#a-scale-or-an-upgrade-does-not-end) |
 | `OutcomeUnknown` | a lost creation waits for a [person](restore.md#a-creation-whose-outcome-is-unknown) |
 | `PortalUnreachable` | see [`PortalUnavailable`](troubleshooting.md#the-portal-or-the-way-to-it) |
