@@ -28,7 +28,8 @@
 //	kubeconfig  decides which kubeconfigs are used, and which parts of them
 //	secretcache keeps the Secrets in use, so that one read serves many passes
 //	workload    connects to the API servers of workload clusters, and limits their answers
-//	drain       evicts the Pods of a node that no Machine claims, a few at a time, and finds Pods that must not be evicted
+//	drain       evicts the Pods of a node that no Machine claims, a few at a time, and finds Pods that must not be evicted, and what
+//	            may stop a drain
 //	ownerref    corrects owner references that are stale or missing after a restore
 //	coreversion reports whether the provider was tested with this version of core
 //	fair        keeps one namespace from holding all workers of a controller

@@ -122,6 +122,8 @@ const (
 	// VersionNotOfferedReason: the portal does not offer spec.version, or installed another build of it, or spec.version is lower than
 	// the running one. The message lists the versions to choose from, or names the one that runs.
 	VersionNotOfferedReason = "VersionNotOffered"
+	// UpgradeHeldReason: spec.upgradePrecheck is Hold, and the workload cluster has something that may stop the upgrade. The message names it.
+	UpgradeHeldReason = "UpgradeHeld"
 	// UpgradingReason: the portal upgrades the cluster.
 	UpgradingReason = "Upgrading"
 	// WaitingForOperationReason: another operation has to end first.
@@ -213,6 +215,8 @@ const (
 	EventOperationSucceeded = "OperationSucceeded"
 	// EventOperationFailed: the portal's job failed.
 	EventOperationFailed = "OperationFailed"
+	// EventUpgradeObstacles: the portal accepted an upgrade, and the workload cluster has something that may stop it.
+	EventUpgradeObstacles = "UpgradeObstacles"
 	// EventNodeDrainStarted: core or the provider drains a worker node, because the portal is expected to remove it next.
 	EventNodeDrainStarted = "NodeDrainStarted"
 	// EventNodeDrainBlocked: Pods that cannot be evicted hold the drain of a worker node.

@@ -42,6 +42,17 @@ const (
 	DrainPossible DrainScope = "Possible"
 )
 
+// UpgradePrecheck is what follows if the workload cluster has something that may stop an upgrade.
+// +kubebuilder:validation:Enum=Warn;Hold
+type UpgradePrecheck string
+
+const (
+	// UpgradePrecheckWarn asks the portal for the upgrade, and says in a condition and an event what may stop it.
+	UpgradePrecheckWarn UpgradePrecheck = "Warn"
+	// UpgradePrecheckHold does not ask the portal for the upgrade until nothing is found.
+	UpgradePrecheckHold UpgradePrecheck = "Hold"
+)
+
 // PortalControlPlaneSpec describes the portal cluster.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || has(self.clusterID)",message="clusterID cannot be removed: it says which portal cluster this object owns"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || !has(oldSelf.clusterName) || (has(self.clusterID) && self.clusterID != oldSelf.clusterID) || (has(self.clusterName) && self.clusterName == oldSelf.clusterName)",message="clusterName cannot be changed: the portal cluster exists, and the portal does not rename clusters"
@@ -103,6 +114,13 @@ type PortalControlPlaneSpec struct {
 	// WorkersReady says so.
 	// +optional
 	DrainBeforeScaleDown DrainScope `json:"drainBeforeScaleDown,omitempty"`
+
+	// upgradePrecheck is what follows if the workload cluster has something that may stop an upgrade: Nodes that are not Ready or are
+	// cordoned, PodDisruptionBudgets that allow no disruption, Pods without a controller, no room for the Pods of one Node on the others,
+	// or something that cannot be read. With Warn, the portal is asked for the upgrade, and the condition VersionUpToDate and an event
+	// name what was found. With Hold, the portal is not asked until nothing is found. When omitted, Warn applies.
+	// +optional
+	UpgradePrecheck UpgradePrecheck `json:"upgradePrecheck,omitempty"`
 
 	// workerNodeSelector selects the Nodes that are workers. It is only needed if the portal marks its control nodes neither with
 	// the label nor with the taint node-role.kubernetes.io/control-plane (or /master). A Node with such a mark is never a worker,

@@ -50,6 +50,11 @@ type PortalControlPlaneTemplateResourceSpec struct {
 	// +optional
 	DrainBeforeScaleDown DrainScope `json:"drainBeforeScaleDown,omitempty"`
 
+	// upgradePrecheck is what follows if the workload cluster has something that may stop an upgrade: Warn asks the portal all the same
+	// and says what was found, Hold waits until nothing is found. When omitted, Warn applies.
+	// +optional
+	UpgradePrecheck UpgradePrecheck `json:"upgradePrecheck,omitempty"`
+
 	// workerNodeSelector selects the Nodes that are workers. It is only needed if the portal marks its control nodes neither with
 	// the label nor with the taint node-role.kubernetes.io/control-plane (or /master).
 	// +optional

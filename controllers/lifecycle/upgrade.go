@@ -19,14 +19,20 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
-// Upgrade upgrades the portal cluster until all of it runs spec.version. It waits for the drains of these Machines, and calls pause
-// before the request. The bool reports that the request is about to be sent.
-func (k *Clusters) Upgrade(
-	ctx context.Context, p *pass.Pass, running Running, machines []clusterv1.Machine, pause func(context.Context) outcome.Outcome,
-) (o outcome.Outcome, starts bool) {
+// Before are the steps before the request for an upgrade, of rooms that know the workload cluster.
+type Before struct {
+	// Look returns what may stop the upgrade.
+	Look func(context.Context) []string
+	// Pause is done if nothing moves Machines during the upgrade.
+	Pause func(context.Context) outcome.Outcome
+}
+
+// Upgrade upgrades the portal cluster until all of it runs spec.version. It waits for the drains of these Machines. The bool reports that the
+// request is about to be sent.
+func (k *Clusters) Upgrade(ctx context.Context, p *pass.Pass, running Running, machines []clusterv1.Machine, before Before) (o outcome.Outcome, starts bool) {
 	if p.Op().Is(operation.Upgrade) {
 		if !p.Op().Lost() {
-			return upgradeRuns(running, 0, p.Op().Target), false
+			return upgradeRuns(running, 0, p.Op()), false
 		}
 		if o := settleUpgrade(ctx, p, running); !o.IsDone() {
 			return o, false
@@ -58,7 +64,7 @@ func (k *Clusters) Upgrade(
 		return outcome.WaitFor(0, infrav1.WaitingForOperationReason,
 			"the upgrade to %s waits for the scale-down for which %s is being drained", wanted, draining), false
 	}
-	o = k.upgrade(ctx, p, running, wanted, pause)
+	o = k.upgrade(ctx, p, running, wanted, before)
 	return o, o.Kind == outcome.Retry
 }
 
@@ -82,7 +88,7 @@ func settleUpgrade(ctx context.Context, p *pass.Pass, running Running) outcome.O
 		wait = p.Progress.StuckIn(lost)
 	}
 	if wait > 0 {
-		return upgradeRuns(running, min(wait, versionPoll), lost.Target)
+		return upgradeRuns(running, min(wait, versionPoll), lost)
 	}
 	if running.compareWith(p.ControlPlane.Spec.Version) >= 0 {
 		return p.Runner().Finish(ctx, operation.Failed, "") // not wanted any more
@@ -96,9 +102,13 @@ func settleUpgrade(ctx context.Context, p *pass.Pass, running Running) outcome.O
 	return outcome.RetryAfter(0) // sending it again may cost something
 }
 
-func upgradeRuns(running Running, after time.Duration, to string) outcome.Outcome {
-	return outcome.WaitFor(after, infrav1.UpgradingReason,
-		"the portal is upgrading the cluster from %s to %s: control nodes first, then workers one at a time. %s", running.Shown(), to, running.progress(to))
+func upgradeRuns(running Running, after time.Duration, op *operation.Operation) outcome.Outcome {
+	obstacles := ""
+	if op.Obstacles != "" {
+		obstacles = "Before the request, this could stop it: " + op.Obstacles + ". "
+	}
+	return outcome.WaitFor(after, infrav1.UpgradingReason, "the portal is upgrading the cluster from %s to %s: control nodes first, then workers one at a time. "+
+		"%s%s", running.Shown(), op.Target, obstacles, running.progress(op.Target))
 }
 
 // Draining names a Machine or a Node that is being drained for a scale-down. An upgrade would have to settle that drain first,
@@ -121,9 +131,7 @@ func Draining(p *pass.Pass, nodes []corev1.Node, machines []clusterv1.Machine) s
 	return ""
 }
 
-func (k *Clusters) upgrade(
-	ctx context.Context, p *pass.Pass, running Running, wanted string, pause func(context.Context) outcome.Outcome,
-) outcome.Outcome {
+func (k *Clusters) upgrade(ctx context.Context, p *pass.Pass, running Running, wanted string, before Before) outcome.Outcome {
 	if !p.Infrastructure.IsDone() {
 		return p.Infrastructure
 	}
@@ -135,12 +143,15 @@ func (k *Clusters) upgrade(
 	op.Attempt = version.ID + " "
 	o, refused := p.Refused(op)
 	if !refused {
-		if o := pause(ctx); !o.IsDone() {
+		if lost := p.Op(); lost.Lost() { // the portal may have cordoned nodes by now
+			op.Before, op.Digest, op.Obstacles = lost.Before, lost.Digest, lost.Obstacles
+		} else if op.Obstacles, o = precheck(ctx, p, op, before.Look); !o.IsDone() {
 			return o
+		} else {
+			op.Before, op.Digest = snapshot(running.Nodes), running.digest()
 		}
-		op.Before, op.Digest = snapshot(running.Nodes), running.digest()
-		if p.Op().Lost() {
-			op.Before, op.Digest = p.Op().Before, p.Op().Digest // the portal may have cordoned some by now
+		if o := before.Pause(ctx); !o.IsDone() {
+			return o
 		}
 		var err error
 		o, err = p.Start(ctx, op, func(ctx context.Context) (cloud.Job, error) {
@@ -149,9 +160,12 @@ func (k *Clusters) upgrade(
 		if refusesVersion(err) {
 			k.refuseVersion(p, version.ID)
 		}
+		if o.IsDone() && op.Obstacles != "" {
+			p.Warn(infrav1.EventUpgradeObstacles, string(op.Type), "The portal accepted the %s. This may stop it: %s", op, op.Obstacles)
+		}
 	}
 	if o.IsDone() || p.Op().Lost() && o.Kind != outcome.Failed {
-		return upgradeRuns(running, o.RequeueAfter, p.Op().Target)
+		return upgradeRuns(running, o.RequeueAfter, p.Op())
 	}
 	return o
 }

@@ -78,6 +78,8 @@ type Operation struct {
 	Before []claims.NodeSnapshot `json:"before,omitempty"`
 	// Digest identifies what the cluster showed before an upgrade: its nodes and their versions (lifecycle.Running).
 	Digest string `json:"digest,omitempty"`
+	// Obstacles are what could stop an upgrade when it was sent, for people.
+	Obstacles string `json:"obstacles,omitempty"`
 	// Work is what the nodes show of a scale or an upgrade.
 	Work Work `json:"work,omitempty"`
 	// Why is why the provider sends the request, for people.

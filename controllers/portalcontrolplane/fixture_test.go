@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -198,7 +199,7 @@ func nodeOfPod(pod client.Object) []string { return []string{pod.(*corev1.Pod).S
 
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	return schemes.Of(t, corev1.AddToScheme, storagev1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme)
+	return schemes.Of(t, corev1.AddToScheme, policyv1.AddToScheme, storagev1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme)
 }
 
 // furnish creates the portal cluster and its objects, as they are after a creation.

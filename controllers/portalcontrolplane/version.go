@@ -4,11 +4,14 @@ package portalcontrolplane
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/access"
+	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
 	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
@@ -30,9 +33,12 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	o, starts := r.Lifecycle.Upgrade(ctx, &s.Pass, s.running(), s.members.Machines, func(ctx context.Context) (o outcome.Outcome) {
-		pauses, o = r.workers(s).PausePool(ctx, &s.Pass, s.members, s.nodes, s.ControlPlane.Spec.Version)
-		return o
+	o, starts := r.Lifecycle.Upgrade(ctx, &s.Pass, s.running(), s.members.Machines, lifecycle.Before{
+		Look: s.obstacles,
+		Pause: func(ctx context.Context) (o outcome.Outcome) {
+			pauses, o = r.workers(s).PausePool(ctx, &s.Pass, s.members, s.nodes, s.ControlPlane.Spec.Version)
+			return o
+		},
 	})
 	s.keepsPause = pauses || starts
 	if cordoned != "" && o.Kind != outcome.Failed && o.Kind != outcome.Retry {
@@ -45,6 +51,17 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 func (s *scope) liveWorkers(ctx context.Context) ([]corev1.Node, error) {
 	nodes, err := workers.ReadNodes(ctx, s.way.Workload.Client(), s.ControlPlane.Spec.WorkerNodeSelector)
 	return nodes.Workers, err
+}
+
+// obstacles returns what may stop an upgrade, as the workload cluster shows it.
+func (s *scope) obstacles(ctx context.Context) []string {
+	nodes, err := s.liveWorkers(ctx)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("Cannot list the Nodes of a workload cluster", "error", fmt.Sprintf("%.500v", err))
+		unread := []string{"Nodes that cannot be listed: the manager's log has the error"}
+		return append(unread, drain.Obstacles(ctx, s.way.Workload.Client(), s.nodes.Workers)...)
+	}
+	return drain.Obstacles(ctx, s.way.Workload.Client(), nodes)
 }
 
 // running is what shows which version the portal cluster runs.

@@ -76,6 +76,7 @@ Reasons that may need you:
 | `RestoredObject` | the object is a copy, or from a backup. [Decide](restore.md#restoredobject) |
 | `PortalClusterGone` | the portal does not know [the cluster](restore.md#the-portal-cluster-is-gone) |
 | `VersionNotOffered` | set `spec.version` to one of the versions in the message |
+| `UpgradeHeld` | [correct what may stop the upgrade](upgrade.md#before-an-upgrade) |
 | `TopologyNotUpgradable` | one of [three causes](upgrade.md#topologyupgradable-is-false) |
 | `KubeconfigInvalid` | the kubeconfig names a file, a command, a proxy or a password. [What is allowed](credentials.md#private-control-planes) |
 | `KubeconfigRefused` | the portal's kubeconfig has expired, or does not match the server. Ask the portal's support |
@@ -100,6 +101,7 @@ condition's reason and message. Other events:
 | `OperationStarted`, `OperationSucceeded` | the portal accepted or finished an operation |
 | `OperationFailed` | a job failed, or a person abandoned it. After failed creations, the deletion of the object has another such event. It names clusters that may remain: delete them at the portal |
 | `PortalClusterAdopted` | the object has the portal cluster of `spec.clusterID`. The message says what a deletion does |
+| `UpgradeObstacles` | the portal accepted an upgrade, and the message names [what may stop it](upgrade.md#before-an-upgrade) |
 | `NodeDrainStarted` | the drain of a Node that the portal is expected to remove begins |
 | `NodeDrainEnded` | the Node is drained. Or it stays, and takes Pods again: the message says which |
 | `NodeDrainBlocked` | the Pods in the message cannot be evicted. [A drain blocks](troubleshooting.md#a-drain-blocks) |
@@ -146,7 +148,7 @@ The fourth column has what the provider sets. `portal-*` are annotations with th
 | Kind | You set | Filled in if you leave it out | The provider sets | Core sets |
 | --- | --- | --- | --- | --- |
 | `PortalCluster` | `spec.identityRef` `spec.zoneID` `spec.vpc` `spec.network` | | `finalizers` `portal-*` `status` | `labels` `ownerReferences` |
-| `PortalControlPlane` | `spec.version` `spec.replicas` `spec.description` `spec.removalOrder` `spec.workerNodeSelector` `spec.workers` | `spec.clusterName` `spec.clusterID` `spec.controlPlaneEndpoint` `spec.deletionPolicy` | `finalizers` `portal-*` `status` | `labels` `ownerReferences` |
+| `PortalControlPlane` | `spec.version` `spec.replicas` `spec.description` `spec.removalOrder` `spec.upgradePrecheck` `spec.workerNodeSelector` `spec.workers` | `spec.clusterName` `spec.clusterID` `spec.controlPlaneEndpoint` `spec.deletionPolicy` | `finalizers` `portal-*` `status` | `labels` `ownerReferences` |
 | `PortalMachineTemplate` | `spec.template` | | `status` | `ownerReferences` |
 | `PortalMachine` | | | `spec.providerID` `spec.node` `status` | `spec.serviceOfferingID` `spec.sshKeyPair` `labels` `ownerReferences` |
 | `PortalMachinePoolTemplate` | `spec.template` | | | `ownerReferences` |
