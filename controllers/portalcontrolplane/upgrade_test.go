@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -79,6 +80,31 @@ func TestUpgradeIsHeld(t *testing.T) {
 		}
 		if f.passes(5*time.Minute, 10*time.Second); !f.allRun(after) {
 			t.Error("the cluster is not upgraded")
+		}
+	})
+}
+
+// TestUpgradeWaitsForTheDrain has a scale-down whose drain a PodDisruptionBudget blocks, and a user who sets a newer version. An upgrade would undo the
+// drain, so the portal is not asked for it until the user gives the scale-down up.
+func TestUpgradeWaitsForTheDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 3, emulator.Durations{})
+		f.refuseEvictions(apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10), "db-0", "db-1", "db-2")
+		f.scale(2)
+		f.passes(5*time.Minute, 10*time.Second)
+		cordoned, _ := f.cordoned()
+		if len(cordoned) != 1 {
+			t.Fatalf("drained: %v", cordoned)
+		}
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+		s := f.passes(time.Hour, 10*time.Second)
+		c := conditions.Get(s.ControlPlane, infrav1.VersionUpToDateCondition)
+		if n := len(f.answers("upgrade")); n != 0 || c.Reason != infrav1.WaitingForOperationReason || !strings.Contains(c.Message, "Node "+cordoned[0]) {
+			t.Errorf("%d requests to upgrade during the drain: %s: %s", n, c.Reason, c.Message)
+		}
+		f.scale(3)
+		if f.passes(15*time.Minute, 10*time.Second); !f.allRun(after) || len(f.answers("upgrade")) != 1 {
+			t.Errorf("%d requests to upgrade after the scale-down was given up", len(f.answers("upgrade")))
 		}
 	})
 }
