@@ -32,7 +32,7 @@ const Retry = 15 * time.Second
 const (
 	// FetchedAnnotation says when the kubeconfig was fetched from the portal.
 	FetchedAnnotation = "infrastructure.cluster.x-k8s.io/fetched-at"
-	// fetchedAfterAnnotation names the operation that had ended by then.
+	// fetchedAfterAnnotation names the last upgrade that had ended by then.
 	fetchedAfterAnnotation = "infrastructure.cluster.x-k8s.io/fetched-after"
 )
 
@@ -142,7 +142,7 @@ func (w Way) whyFetch(p *pass.Pass, stored storedKubeconfig) (why string, again 
 	switch {
 	case w.Access.Failing():
 		return string(w.Access), 0
-	case p.Last.Is(operation.Upgrade) && !p.Last.InFlight() && p.Last.Result != operation.Refused && stored.Annotations[fetchedAfterAnnotation] != p.Last.ID:
+	case p.Record.UpgradeID != "" && stored.Annotations[fetchedAfterAnnotation] != p.Record.UpgradeID:
 		return whyUpgrade, 0
 	}
 	config, err := kubeconfig.RESTConfig(stored.content())
@@ -213,8 +213,8 @@ func (k *Kubeconfigs) storeKubeconfig(ctx context.Context, p *pass.Pass, stored 
 	obj.Data = map[string][]byte{secret.KubeconfigDataName: config}
 	metav1.SetMetaDataLabel(&obj.ObjectMeta, clusterv1.ClusterNameLabel, p.Cluster.Name)
 	metav1.SetMetaDataAnnotation(&obj.ObjectMeta, FetchedAnnotation, time.Now().UTC().Format(time.RFC3339))
-	if p.Last != nil && !p.Last.InFlight() {
-		metav1.SetMetaDataAnnotation(&obj.ObjectMeta, fetchedAfterAnnotation, p.Last.ID)
+	if p.Record.UpgradeID != "" {
+		metav1.SetMetaDataAnnotation(&obj.ObjectMeta, fetchedAfterAnnotation, p.Record.UpgradeID)
 	}
 	if err := controllerutil.SetControllerReference(p.ControlPlane, obj, k.Client.Scheme()); err != nil {
 		return fmt.Errorf("kubeconfig Secret %s: %w", obj.Name, err)

@@ -50,6 +50,8 @@ type Record struct {
 	ZoneID    string `json:"zoneID,omitempty"`
 	NetworkID string `json:"networkID,omitempty"`
 	VPCID     string `json:"vpcID,omitempty"`
+	// UpgradeID is the last upgrade that has ended otherwise than by a refusal. The kubeconfig is fetched after it.
+	UpgradeID string `json:"upgradeID,omitempty"`
 	// KubeconfigDigest identifies the kubeconfig that the provider stored last. A Secret with another content was written by
 	// someone else.
 	KubeconfigDigest string `json:"kubeconfigDigest,omitempty"`

@@ -75,8 +75,8 @@ func (s State) After(e Event) State {
 		s.Record = s.Record.afterCreation(op, e)
 	case op.Type == Scale:
 		s.Record = s.Record.afterScale(op)
-	case op.Type == Upgrade && op.Result == Succeeded:
-		s.Record.Version = op.Target
+	case op.Type == Upgrade:
+		s.Record = s.Record.afterUpgrade(op)
 	}
 	switch {
 	case e.Result == Succeeded:
@@ -126,6 +126,17 @@ func (r Record) afterScale(op Operation) Record {
 		if op.Size() > max(op.From, r.MinWorkers) {
 			r.MinWorkers = 0 // more are wanted. The next time that none are, the portal is asked again
 		}
+	}
+	return r
+}
+
+// afterUpgrade: an upgrade that failed may have changed the access to the cluster too.
+func (r Record) afterUpgrade(op Operation) Record {
+	if op.Result == Succeeded {
+		r.Version = op.Target
+	}
+	if op.Result != "" && op.Result != Refused {
+		r.UpgradeID = op.ID
 	}
 	return r
 }

@@ -47,6 +47,7 @@ func TestAfter(t *testing.T) {
 	size := func(n int, uncertain bool) func(*Record) {
 		return func(r *Record) { r.Size, r.SizeUncertain = n, uncertain }
 	}
+	ended := func(r *Record) { r.UpgradeID = "up" }
 	needsOne := func(r *Record) { r.MinWorkers = 1 }
 	ops := map[string]struct {
 		op   Operation
@@ -78,8 +79,10 @@ func TestAfter(t *testing.T) {
 			"failed":    change(before, size(3, true)),
 			"abandoned": change(before, size(3, true)),
 		}},
-		"upgrade": {Operation{Type: Upgrade, Target: "v1.36.3"}, map[string]Record{
-			"succeeded": change(before, func(r *Record) { r.Version = "v1.36.3" }),
+		"upgrade": {Operation{ID: "up", Type: Upgrade, Target: "v1.36.3"}, map[string]Record{
+			"succeeded": change(before, ended, func(r *Record) { r.Version = "v1.36.3" }),
+			"failed":    change(before, ended),
+			"abandoned": change(before, ended),
 		}},
 		"delete": {Operation{Type: Delete, Target: "x-1"}, nil},
 	}

@@ -183,21 +183,41 @@ func TestFetchesBeforeExpiry(t *testing.T) {
 	})
 }
 
-// TestFetchesAfterUpgrade: the kubeconfig is fetched once after an upgrade that has ended, also by a manager that did not see the end. An
-// upgrade that the portal has not begun changes nothing. One that failed may have.
+// TestFetchesAfterUpgrade: the kubeconfig is fetched once after an upgrade that has ended, also by a manager that did not see the end, and also if
+// a scale comes before the fetch. An upgrade that the portal has not begun changes nothing. One that failed may have.
 func TestFetchesAfterUpgrade(t *testing.T) {
-	for result, want := range map[operation.Result]int{
-		"": 0, operation.Succeeded: 1, operation.Failed: 1, operation.Abandoned: 1, operation.Refused: 0,
+	for title, test := range map[string]struct {
+		result operation.Result
+		scaled bool
+		want   int
+	}{
+		"it runs":                   {"", false, 0},
+		"it has succeeded":          {operation.Succeeded, false, 1},
+		"it has failed":             {operation.Failed, false, 1},
+		"it was abandoned":          {operation.Abandoned, false, 1},
+		"it was refused":            {operation.Refused, false, 0},
+		"a scale comes in between":  {operation.Succeeded, true, 1},
+		"a scale after the refusal": {operation.Refused, true, 0},
 	} {
-		t.Run(string(result), func(t *testing.T) {
+		t.Run(title, func(t *testing.T) {
+			want := test.want
 			now := kubeconfigs.For("server: 'https://192.0.2.1'", "token: "+kubeconfigs.Canary)
 			withFixture(t, &now, func(f *fixture) {
 				f.connect()
 				f.connect()
 				before := f.fetches()
-				upgrade := operation.New(operation.Upgrade, after)
-				upgrade.Result = result
-				f.change(func(cp *infrav1.PortalControlPlane) { put(cp, upgrade) })
+				f.change(func(cp *infrav1.PortalControlPlane) {
+					state := stateOf(cp)
+					state.Last = operation.New(operation.Upgrade, after)
+					if test.result != "" {
+						state = state.After(operation.Event{Result: test.result})
+					}
+					if test.scaled {
+						state.Last = operation.New(operation.Scale, "3")
+						state = state.After(operation.Event{Result: operation.Succeeded})
+					}
+					state.Put(cp)
+				})
 				f.restart()
 				now = kubeconfigs.For("server: 'https://192.0.2.2'", "token: "+kubeconfigs.Canary)
 				for range 60 {
