@@ -119,8 +119,8 @@ const (
 
 // Reasons of VersionUpToDate.
 const (
-	// VersionNotOfferedReason: the portal does not offer spec.version, or installed another build of it, or spec.version is lower than
-	// the running one. The message lists the versions to choose from, or names the one that runs.
+	// VersionNotOfferedReason: the portal does not offer spec.version, or installed another build of it, or no component reports the suffix of
+	// spec.version, or spec.version is lower than the running one. The message lists the versions to choose from, or names the one that runs.
 	VersionNotOfferedReason = "VersionNotOffered"
 	// UpgradeHeldReason: spec.upgradePrecheck is Hold, and the workload cluster has something that may stop the upgrade. The message names it.
 	UpgradeHeldReason = "UpgradeHeld"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -79,6 +80,22 @@ func (r Running) Shown() string {
 		return "v" + strings.TrimPrefix(r.Server, "v")
 	}
 	return r.Version
+}
+
+// hidesSuffix reports whether the wanted version has a suffix, and all workers exist and have reported the same version without any, like the API
+// server. Core waits until a kubelet reports the version of its Machine.
+func (r Running) hidesSuffix(wanted string) bool {
+	hides := func(version string) bool { return SameRelease(version, wanted) && suffix(version) == "" }
+	shown := slices.ContainsFunc(r.Nodes, func(n corev1.Node) bool { return !hides(n.Status.NodeInfo.KubeletVersion) })
+	return suffix(wanted) != "" && hides(r.Server) && len(r.Nodes) > 0 && len(r.Nodes) >= r.Size && !shown
+}
+
+// suffix returns what follows the three numbers of a version, or "".
+func suffix(version string) string {
+	if i := strings.IndexAny(version, "-+"); i >= 0 {
+		return version[i:]
+	}
+	return ""
 }
 
 // hasReached reports whether a component with the running version has reached the wanted one. A vendor's suffix makes no

@@ -123,6 +123,38 @@ func TestBehind(t *testing.T) {
 	}
 }
 
+// TestHidesSuffix checks when it is certain that no component reports the suffix of the wanted version.
+func TestHidesSuffix(t *testing.T) {
+	nodes := func(versions ...string) (all []corev1.Node) {
+		for _, v := range versions {
+			n := corev1.Node{}
+			n.Status.NodeInfo.KubeletVersion = v
+			all = append(all, n)
+		}
+		return all
+	}
+	for title, test := range map[string]struct {
+		wanted, server string
+		nodes          []corev1.Node
+		want           bool
+	}{
+		"all report the release":          {"v1.34.9+vendor.2", "v1.34.9", nodes("v1.34.9", "v1.34.9"), true},
+		"also without build metadata":     {"v1.34.9-vendor.2", "1.34.9", nodes("v1.34.9", "v1.34.9"), true},
+		"no suffix is wanted":             {"v1.34.9", "v1.34.9", nodes("v1.34.9", "v1.34.9"), false},
+		"a candidate":                     {"v1.35.0-rc.1", "v1.35.0-rc.1", nodes("v1.35.0-rc.1", "v1.35.0-rc.1"), false},
+		"a kubelet reports it":            {"v1.34.9+vendor.2", "v1.34.9", nodes("v1.34.9", "v1.34.9+vendor.2"), false},
+		"the API server reports it":       {"v1.34.9+vendor.2", "v1.34.9+vendor.2", nodes("v1.34.9", "v1.34.9"), false},
+		"a worker has not joined":         {"v1.34.9+vendor.2", "v1.34.9", nodes("v1.34.9"), false},
+		"a worker has not reported":       {"v1.34.9+vendor.2", "v1.34.9", nodes("v1.34.9", ""), false},
+		"a worker still has the last one": {"v1.34.9+vendor.2", "v1.34.9", nodes("v1.34.9", "v1.33.4"), false},
+	} {
+		r := Running{Record: &operation.Record{Version: test.wanted, Size: 2}, Server: test.server, Nodes: test.nodes}
+		if got := r.hidesSuffix(test.wanted); got != test.want {
+			t.Errorf("%s: %t", title, got)
+		}
+	}
+}
+
 // TestReach checks which nodes count when the whole cluster is to run a version.
 func TestReach(t *testing.T) {
 	node := func(version string, ready corev1.ConditionStatus) corev1.Node {

@@ -52,6 +52,11 @@ func (k *Clusters) Upgrade(ctx context.Context, p *pass.Pass, running Running, m
 			return outcome.StallFor(0, infrav1.VersionNotOfferedReason,
 				"the portal was asked for %s, but the API server runs %s. Set spec.version to %s, or ask the portal's support", wanted, shown, shown), false
 		}
+		if running.hidesSuffix(wanted) {
+			reported := "v" + strings.TrimPrefix(running.Server, "v")
+			return outcome.StallFor(0, infrav1.VersionNotOfferedReason, "the API server and all workers report %s, without the suffix of %s. Core compares the "+
+				"versions, so set spec.version and those of the MachineDeployments to %s", reported, wanted, reported), false
+		}
 		return outcome.Outcome{}, false
 	}
 	if p.Op() != nil && !p.Op().Is(operation.Upgrade) {

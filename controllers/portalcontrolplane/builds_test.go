@@ -58,10 +58,14 @@ func TestNewBuild(t *testing.T) {
 					if answers := f.answers("upgrade"); f.installed() != version || len(answers) != i+1 {
 						t.Errorf("the nodes run %q after %d requests, want %s after %d", f.installed(), len(answers), version, i+1)
 					}
-					// What is not shown cannot be doubted. What is shown and differs is reported, and the upgrade is not repeated.
-					upToDate, status := conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition), s.ControlPlane.Status.Version
-					if differs := title == "never shown"; upToDate == differs || (status == version) == differs || differs && status != after+"+k3s1" {
-						t.Errorf("%s is wanted: status %s, %+v", version, status, s.outcomes[infrav1.VersionUpToDateCondition])
+					// A build that no component shows, or another one than is wanted, is reported, and the upgrade is not repeated.
+					o, status := s.outcomes[infrav1.VersionUpToDateCondition], s.ControlPlane.Status.Version
+					advice := map[string]string{"not shown": "set spec.version and those of the MachineDeployments to " + after, "never shown": "Set spec.version to " + after + "+k3s1"}[title]
+					if o.IsDone() != (advice == "") || !strings.Contains(o.Message, advice) {
+						t.Errorf("%s is wanted: %+v", version, o)
+					}
+					if differs := title == "never shown"; (status == version) == differs || differs && status != after+"+k3s1" {
+						t.Errorf("%s is wanted: status %s", version, status)
 					}
 				}
 				if s := f.want(after); s.ControlPlane.Status.Version != after || *s.ControlPlane.Status.UpToDateReplicas != *s.ControlPlane.Status.Replicas {
@@ -105,7 +109,7 @@ func TestLostUpgradeToBuild(t *testing.T) {
 				f.want(after + "+p1")
 				fault.Path, fault.Count = routeUpgrade, 1
 				f.strike(fault)
-				if s := f.want(after + "+p2"); f.installed() != after+"+p2" || !conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) {
+				if s := f.want(after + "+p2"); f.installed() != after+"+p2" || s.Op() != nil || s.Record.Version != after+"+p2" {
 					t.Errorf("the nodes run %q; %+v", f.installed(), s.outcomes[infrav1.VersionUpToDateCondition])
 				}
 			})
