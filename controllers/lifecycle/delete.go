@@ -87,7 +87,7 @@ func (k *Clusters) deleteKnown(ctx context.Context, p *pass.Pass, before func(co
 			return o
 		case running.Type == operation.Delete && p.Last.Result == operation.Succeeded:
 			return outcome.Outcome{}
-		case p.Op().Is(operation.Delete) && (p.Op().Lost() || o.Reason == infrav1.JobStuckReason) && isGone(ctx, p):
+		case endedUnseen(ctx, p, o):
 			return p.Runner().Finish(ctx, operation.Succeeded, "")
 		case p.Op() == nil, p.Op().Lost() && p.Op().ResendIn() == 0, p.Op().Type != operation.Delete && (p.Op().Lost() || o.Reason == infrav1.JobStuckReason):
 			// the deletion is sent
@@ -98,9 +98,13 @@ func (k *Clusters) deleteKnown(ctx context.Context, p *pass.Pass, before func(co
 	return sendDelete(ctx, p, before)
 }
 
-// isGone reports whether the portal does not know the cluster any more. A deletion whose job is stuck or lost has ended then: some portals
-// never end the job of a deletion. While the job makes progress, the portal may hide a cluster whose nodes it still removes.
-func isGone(ctx context.Context, p *pass.Pass) bool {
+// endedUnseen reports whether a deletion has ended although its job, whose poll had the outcome, is stuck or lost: the portal does not know the
+// cluster any more. Some portals never end the job of a deletion. While the job makes progress, the portal may hide a cluster whose nodes it
+// still removes.
+func endedUnseen(ctx context.Context, p *pass.Pass, polled outcome.Outcome) bool {
+	if !p.Op().Is(operation.Delete) || !p.Op().Lost() && polled.Reason != infrav1.JobStuckReason {
+		return false
+	}
 	id := p.ControlPlane.Spec.ClusterID
 	return p.Backoff.Do("deleted", id+" "+p.Identity.Version, func() outcome.Outcome {
 		_, err := p.Identity.Portal.Kubeconfig(ctx, id)
