@@ -61,8 +61,8 @@ var brokenLimits = []broken{
 		"limits/429 carries X-RateLimit-Reset", "limits/429 carries Retry-After"}},
 	{name: "reset in seconds from now", tell: func(x *exchange) { x.header.Set("X-RateLimit-Reset", "10") },
 		noticed: []string{"limits/429 carries X-RateLimit-Reset"}},
-	{name: "something remains", tell: func(x *exchange) { x.header.Set("X-RateLimit-Remaining", "5") },
-		noticed: []string{"limits/429 carries X-RateLimit-Remaining"}},
+	{name: "what remains in words", tell: func(x *exchange) { x.header.Set("X-RateLimit-Remaining", "nothing") },
+		noticed: []string{"limits/429 carries X-RateLimit-Remaining", "gap/X-RateLimit-Remaining"}},
 	{name: "come back at once", tell: func(x *exchange) {
 		if x.status == http.StatusTooManyRequests {
 			x.header.Set("Retry-After", "0")

@@ -58,6 +58,17 @@ var gapChecks = []check{
 		}
 		p.note("rate limit headers", shape)
 	}},
+	{name: "gap/X-RateLimit-Remaining", run: func(p *probe) {
+		a := p.me().get("/kubernetes-versions").want(http.StatusOK)
+		if a.header.Get("X-RateLimit-Remaining") == "" {
+			p.skip("the portal says what remains with a 429 only")
+		}
+		shape := "of the burst"
+		if left := a.number("X-RateLimit-Remaining"); left > p.tier.burst {
+			shape = fmt.Sprintf("of a longer time (%d)", left)
+		}
+		p.note("X-RateLimit-Remaining", shape)
+	}},
 	{name: "gap/Retry-After", run: func(p *probe) {
 		value := p.refusedByLimit().header.Get("Retry-After")
 		if _, err := strconv.Atoi(value); err == nil {

@@ -17,6 +17,8 @@ type limiter struct {
 	burst    int
 	fullAt   time.Time
 	seenAt   time.Time // until when the use by others is accounted for
+	window   int64     // the last window with a request, by its number since 1970
+	used     int       // requests that were admitted in it
 }
 
 // limits holds the rate-limit headers of one answer.
@@ -33,10 +35,13 @@ func (p *Portal) spend(c *call) (limits, *refusal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := p.limiterOf(c.account)
-	now := time.Now()
-	l.useByOthers(now, p.othersPerMinute(c.account))
+	now, others := time.Now(), p.othersPerMinute(c.account)
+	l.useByOthers(now, others)
 	left := l.take(now)
 	left.perMinute = p.opts.RateLimit.PerMinute
+	if p.opts.Shapes.WindowRemaining {
+		left.remaining = l.leftOfWindow(c.now().Unix(), p.opts.Shapes.window(), left, others)
+	}
 	if left.retryIn > 0 {
 		return left, refuse(CodeRateLimited, "too many requests: the account may make %d per minute", left.perMinute)
 	}
@@ -65,6 +70,18 @@ func (l *limiter) take(now time.Time) limits {
 	}
 	l.fullAt = after
 	return limits{remaining: int((room - after.Sub(now)) / l.interval), resetIn: after.Sub(now)}
+}
+
+// leftOfWindow counts the request that left describes, and returns what is left of the requests of its window.
+func (l *limiter) leftOfWindow(now, seconds int64, left limits, othersPerMinute int) int {
+	if number := now / seconds; number != l.window {
+		l.window, l.used = number, 0
+	}
+	if left.retryIn == 0 {
+		l.used++
+	}
+	all, others := int64(left.perMinute)*seconds/60, int64(othersPerMinute)*(now%seconds)/60
+	return max(int(all-others)-l.used, 0)
 }
 
 // Budget is how many requests an account can make at this moment.
@@ -111,7 +128,7 @@ func (l *limiter) useByOthers(now time.Time, perMinute int) {
 	}
 }
 
-// limitHeaders are the documented headers (specification, Limits). X-RateLimit-Reset is when the whole burst is
+// limitHeaders are the documented headers (specification, Limits). X-RateLimit-Reset is when all of X-RateLimit-Remaining is
 // available again. Retry-After is when the next request is.
 func (c *call) limitHeaders(a answer, l limits) http.Header {
 	h := http.Header{}
@@ -137,10 +154,18 @@ func (c *call) limitHeaders(a answer, l limits) http.Header {
 
 // reset returns the value of X-RateLimit-Reset.
 func (s *Shapes) reset(now time.Time, fullIn time.Duration) int64 {
-	if window := int64(s.ResetSeconds); window > 0 {
+	if window := s.window(); window > 0 {
 		return (now.Unix()/window + 1) * window
 	}
 	return ceilSeconds(now.Add(fullIn))
+}
+
+// window is the length of the fixed window that the headers are about, in seconds. 0 is none.
+func (s *Shapes) window() int64 {
+	if s.WindowRemaining && s.ResetSeconds == 0 {
+		return 60
+	}
+	return int64(s.ResetSeconds)
 }
 
 // ceilSeconds is a time as a Unix timestamp that is not before it.

@@ -54,6 +54,9 @@ type Shapes struct {
 	// ResetSeconds has X-RateLimit-Reset name the end of a fixed window of that many seconds.
 	// Default: the time at which the whole burst is available again.
 	ResetSeconds int `json:"resetSeconds,omitempty"`
+	// WindowRemaining has X-RateLimit-Remaining count the requests of a fixed window, of a minute or of ResetSeconds. The burst bounds
+	// requests as ever. Default: what is left of the burst.
+	WindowRemaining bool `json:"windowRemaining,omitempty"`
 }
 
 // IDPlace is where an answer carries a created record.

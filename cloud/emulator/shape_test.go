@@ -77,6 +77,22 @@ func TestShapes(t *testing.T) {
 				c.t.Errorf("the window ends at %s", got)
 			}
 		}},
+		"what is left of a minute": {emulator.Shapes{WindowRemaining: true}, func(c *caller) { // the login was the first request of it
+			time.Sleep(40 * time.Second)
+			for left := 298; left > 248; left-- {
+				h := c.get("/vpcs").want(200).header
+				if h.Get("X-RateLimit-Remaining") != fmt.Sprint(left) || h.Get("X-RateLimit-Reset") != fmt.Sprint(time.Now().Unix()+20) {
+					c.t.Fatalf("%v, want %d remaining for 20 s", h, left)
+				}
+			}
+			if left := c.get("/vpcs").want(429).header.Get("X-RateLimit-Remaining"); left != "249" {
+				c.t.Errorf("beyond the burst, %s remain of the minute", left)
+			}
+			time.Sleep(20 * time.Second)
+			if left := c.get("/vpcs").want(200).header.Get("X-RateLimit-Remaining"); left != "299" {
+				c.t.Errorf("%s remain of the next minute", left)
+			}
+		}},
 		"codes": {emulator.Shapes{CodeStatus: map[string]int{emulator.CodeResourceNotFound: 422, emulator.CodeInvalidParameter: 409}}, func(c *caller) {
 			c.get("/jobs/none").refused(422, emulator.CodeResourceNotFound)
 			c.post("/networks", `{"cidr":"x"}`).refused(409, emulator.CodeInvalidParameter)

@@ -31,6 +31,7 @@ var shapes = []shape{
 	{"lookup answered by a page", func(s *emulator.Shapes) { s.LookupStatus, s.LookupPage = http.StatusOK, true }},
 	{"extra fields", func(s *emulator.Shapes) { s.ExtraFields = true }},
 	{"reset of an hour", func(s *emulator.Shapes) { s.ResetSeconds = 3600 }},
+	{"what is left of a minute", func(s *emulator.Shapes) { s.WindowRemaining = true }},
 	{"networks by job", func(s *emulator.Shapes) { s.NetworkStatus = http.StatusAccepted }},
 	{"job error as string", func(s *emulator.Shapes) { s.JobError = emulator.JobErrorString }},
 	{"instances under another key", func(s *emulator.Shapes) { s.InstancesKey = "items" }},

@@ -34,6 +34,7 @@ type options struct {
 	managers int           // number of managers that divide the clusters; 0 means one
 	share    float64       // each manager's share of the account; 0 means all of it
 	quiet    bool          // the portal sends its headers only with a 429, and no option sets the limit
+	window   bool          // the portal says what is left of the minute instead of the burst
 	maxOpen  int           // maximum number of open requests of a manager; 0 means the default
 }
 
@@ -54,6 +55,9 @@ func (o options) String() string {
 	if o.quiet {
 		name += ", headers with 429 only"
 	}
+	if o.window {
+		name += ", what is left of the minute"
+	}
 	return name
 }
 
@@ -72,7 +76,7 @@ func newFleet(t *testing.T, options options) *fleet {
 	t.Helper()
 	portal, err := emulator.New(emulator.Options{
 		Durations: emulator.Durations{Pending: -1, Create: options.takes, Spread: options.spread}, Seed: 1,
-		Shapes: emulator.Shapes{QuietLimits: options.quiet},
+		Shapes: emulator.Shapes{QuietLimits: options.quiet, WindowRemaining: options.window},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -261,6 +265,7 @@ func TestFleet(t *testing.T) {
 		{options{clusters: 300, takes: 8 * time.Minute, spread: 0.2}, 1.03, 1.10},
 		{options{clusters: 300, takes: 2 * time.Minute, asleep: true}, 1.06, 1.08},
 		{options{clusters: 300, takes: 2 * time.Minute, slow: 3 * time.Second}, 1.15, 1.15},
+		{options{clusters: 300, takes: 2 * time.Minute, window: true}, 1.10, 1.10},
 	} {
 		t.Run(test.options.String(), func(t *testing.T) {
 			skipLongJobs(t, test.options.takes)

@@ -19,7 +19,7 @@ const (
 type bucket struct {
 	limit float64 // requests per minute
 	known bool    // the options or the portal have named the limit
-	burst float64 // the options', or less if the limit is small, until the portal says what remains. Then the most that it has said
+	burst float64 // the options', until the portal says what remains. Then the most that it has said, as far as burstOf believes it
 	seen  bool    // the portal has said what remains
 	part  float64 // of limit and burst that the options give to this limiter
 	share float64 // of that part that is in use: less after a 429, then slowly more
@@ -69,28 +69,29 @@ func (b *bucket) learn(response *Response, inFlight int) {
 	}
 }
 
-// follow corrects the burst and the level by what a response says is left for the whole account. No header names the burst, but an
-// account that has been idle has that much left. More than a minute's requests are not believed. Requests still on the way will be
-// taken from what is left, so they are subtracted.
+// follow corrects the burst and the level by what a response says is left for the whole account. No header names the burst. A portal
+// may count what is left of it, or what is left of the minute's requests, which is more: after a quiet minute 299, where 50 may be made
+// at once. One answer does not show which of the two it is, so a larger burst than the limit's is not believed. Requests still on the
+// way will be taken from what is left, so they are subtracted.
 func (b *bucket) follow(remaining, inFlight int) {
-	if most := min(float64(remaining), b.limit); !b.seen || most > b.burst {
+	if most := min(float64(remaining), burstOf(b.limit)); !b.seen || most > b.burst {
 		b.burst, b.seen = most, true
 	}
 	left := float64(remaining-inFlight) - b.margin()
 	b.level = max(min(b.level, left, b.capacity()), -standardBurst) // at most so many are believed to be on the way
 }
 
-// setLimit takes over a limit that the portal names. A portal that names it only when it refuses a request never says what remains. A small
-// account then has a burst in the proportion of the standard tier.
+// setLimit takes over a limit that the portal names. A small account then has no larger burst than its limit's.
 func (b *bucket) setLimit(limit int) {
 	if limit <= 0 || limit > MaxLimit {
 		return
 	}
 	b.limit, b.known = float64(limit), true
-	if !b.seen {
-		b.burst = min(b.burst, max(1, math.Floor(b.limit*standardBurst/standardLimit)))
-	}
+	b.burst = min(b.burst, burstOf(b.limit))
 }
+
+// burstOf returns the burst of an account with a limit, in the proportion of the standard tier.
+func burstOf(limit float64) float64 { return max(1, math.Floor(limit*standardBurst/standardLimit)) }
 
 // backOff empties the bucket until a time, and leaves a part of the rate to the other users of the account.
 func (b *bucket) backOff(until time.Time, cut bool) {

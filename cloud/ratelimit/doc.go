@@ -37,9 +37,11 @@
 //
 // The bucket (bucket.go) stays a tenth of the burst below the portal's, so people who use the same account find room. It begins with
 // the documented 300 requests a minute and a burst of 50. X-RateLimit-Limit replaces the limit, the largest X-RateLimit-Remaining
-// replaces the burst, and each X-RateLimit-Remaining lowers the level. Nothing else raises them, because an account that people share
-// must not get a 429 so that the limiter learns its limit. A 429 closes the gate for all callers (gate.go): reservations that are not
-// spent are canceled, tokens that were set aside are taken back, and the rate falls by three tenths and recovers slowly.
+// replaces the burst, and each X-RateLimit-Remaining lowers the level. A portal may count there what is left of the burst, or what is
+// left of the minute. So a burst of more than a sixth of the limit, the proportion of the standard tier, is never believed. Nothing
+// else raises limit and burst, because an account that people share must not get a 429 so that the limiter learns its limit. A 429
+// closes the gate for all callers (gate.go): reservations that are not spent are canceled, tokens that were set aside are taken back,
+// and the rate falls by three tenths and recovers slowly.
 //
 // Options.AccountShare divides an account between processes. Each limiter uses its part of the rate and the burst. The portal's
 // figures are the whole account's. Shares that add up to 1 stay within the limit, and the share of a process that does not run is

@@ -43,7 +43,7 @@ var guaranteed = map[Class]float64{Poll: 0.2, Read: 0.1}
 type Options struct {
 	// Limit in requests per minute. 0 means 300. X-RateLimit-Limit replaces it.
 	Limit int
-	// Burst in requests. 0 means 50. The largest X-RateLimit-Remaining replaces it.
+	// Burst in requests. 0 means 50. The largest X-RateLimit-Remaining replaces it, up to a sixth of the limit.
 	Burst int
 	// MaxOpen bounds the mutations and creations between Reserve and response at one time. A crash leaves at most so many creations in
 	// doubt. 0 means DefaultMaxOpen. Below it, as many may be open as the rate needs at the portal's response time, and at least 4.

@@ -70,6 +70,7 @@ func legalShapes(r *rand.Rand) emulator.Shapes {
 		RetryAfterDate:   once(r, 3),
 		QuietLimits:      once(r, 2),
 		ResetSeconds:     one(r, 0, 60, 3600),
+		WindowRemaining:  once(r, 2),
 	}
 	s.LookupPage = s.LookupStatus != 0 && once(r, 3)
 	if once(r, 2) {
