@@ -5,11 +5,13 @@ package cloud
 import (
 	"context"
 	"net/http"
+	"time"
 )
 
 // authorized puts the bearer token on a call, logging in first if need be. If the portal refuses the token, the request was not
 // executed: authorized drops the token and sends the call once more. If a fresh token is refused as well, the session remembers the
-// refusal, so that there is no loop of logins.
+// refusal, so that there is no loop of logins. A 401 of a proxy says nothing about the token. It looks like one of a portal without
+// the documented body, so the token is replaced, but not one that the portal has just issued.
 type authorized struct {
 	session *session
 	next    handler
@@ -30,17 +32,30 @@ func (h *authorized) do(ctx context.Context, c *call) (*answer, error) {
 		case err != nil:
 			return nil, err
 		case tokenRefused(c, a):
+			e := refused(c, a)
+			if !e.isPortals() && (replayed || g.isFresh(time.Now())) {
+				return nil, e
+			}
 			h.session.drop(g)
 			if replayed {
-				return nil, h.session.refuse(refused(c, a))
+				return nil, h.session.refuse(e)
 			}
 			continue
-		case a.status >= 500, a.status == http.StatusTooManyRequests: // may come before the token is looked at
-		case !c.route.undocumented():
+		case provesToken(c, a):
 			h.session.accepted()
 		}
 		return a, nil
 	}
+}
+
+// provesToken reports whether only a portal that has accepted the token gives the answer. 5xx and 429 may come before the token is
+// looked at, and refusals without the documented body from another server.
+func provesToken(c *call, a *answer) bool {
+	if c.route.undocumented() || a.status >= 500 || a.status == http.StatusTooManyRequests {
+		return false
+	}
+	_, documented := parseError(a.body, nil)
+	return a.ok() || documented
 }
 
 // tokenRefused reports whether the portal wants another token: 401, or the codes that say so on any other refusal.

@@ -62,7 +62,7 @@ func (c *Client) FindClusters(ctx context.Context, name string) ([]Cluster, erro
 		})
 	}
 	all, err := ask()
-	if isLookupAnswer(err) && (IsUnauthorized(err) || IsMFARequired(err)) {
+	if isLookupAnswer(err) && (asError(err).Status == http.StatusUnauthorized || IsUnauthorized(err) || IsMFARequired(err)) {
 		// A documented read replaces the token if the portal does not take it. If the login is refused then, the session remembers that,
 		// and the second question gets that refusal.
 		if _, err := c.KubernetesVersions(ctx); IsRateLimited(err) || IsUnavailable(err) {

@@ -29,7 +29,8 @@
 // A session (session.go) has no token, a full token, a token that is due for refresh, or a refusal. It gets a full token by a
 // login, which all callers share: e-mail and password, and for an account with MFA a one-time code. The pre-MFA token is sent to the
 // MFA endpoints only. A token is due for refresh after 7 of its 8 hours. If the login then fails, the token stays in use. A
-// 401 drops the token. A code from the TOTP seed is used once, and three refused codes stop the attempts for minutes.
+// 401 drops the token. If the 401 lacks the documented body, a proxy may have sent it, so it drops no token of the last 30 s. A code
+// from the TOTP seed is used once, and three refused codes stop the attempts for minutes.
 //
 // A refusal, of the login or of a fresh token, is remembered for 30 s, then longer, up to 10 min. So wrong credentials cost at most
 // two calls a minute, however many reconcilers ask. A login that failed for another reason is tried again after 5 s, then after longer
@@ -41,7 +42,8 @@
 //
 //   - Not sent: bad input, no reservation, no token, no connection. It may be repeated.
 //   - Answered: a success, or a refusal that names its reason. If the answer has a code of the specification, the code decides, not the
-//     HTTP status. A 404 to a read without the documented body is no answer of the portal: IsUnavailable, like a 502.
+//     HTTP status. A 3xx or 4xx to a read without the documented body is no answer of the portal, but of a server on the way:
+//     IsUnavailable, like a 502. Exceptions are 405 and 429.
 //   - Unknown (outcome.go): a mutating request was written, and the connection ended, the time was up, or the answer does not say
 //     whether the request was executed. IsUnknownOutcome reports true, and all other predicates report false.
 //

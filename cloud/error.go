@@ -146,18 +146,23 @@ func hasKind(err error, k kind) bool {
 	return e.kindOf() == k
 }
 
-// kindOf returns the kind of a refusal. A 404 without the documented body and without a listed code proves nothing: a load balancer
-// sends it in front of a portal that restarts. It is like its 502.
+// kindOf returns the kind of a refusal. A redirect or a 4xx that is not the portal's proves nothing: a load balancer sends 404 in front
+// of a portal that restarts, and a proxy sends its own pages with 302, 401 or 403. It is like their 502. Two statuses say the same
+// whoever sent them: 405 that nothing serves the endpoint, and 429 that requests have to slow down.
 func (e *Error) kindOf() kind {
-	_, listed := kindOfCode[e.Code]
 	switch {
 	case e.kind != kindNone:
 		return e.kind
-	case e.Status == http.StatusNotFound && !listed && !e.documented:
+	case e.Status == http.StatusMethodNotAllowed, e.Status == http.StatusTooManyRequests:
+	case e.Status >= 300 && e.Status < 500 && !e.isPortals():
 		return kindUnavailable
 	}
 	return classify(e.Code, e.Status)
 }
+
+// isPortals reports whether the portal itself sent the refusal. Only the documented body has a code of any kind, and only a portal writes
+// a listed code into a text.
+func (e *Error) isPortals() bool { return e.Code != "" }
 
 // asError returns the *Error in a chain, or nil.
 func asError(err error) *Error {

@@ -84,9 +84,10 @@ func TestWhatWasRefused(t *testing.T) {
 		"the configuration": {&Error{kind: kindUnauthorized}, false, false},
 		"the credentials":   {&Error{Endpoint: routeLogin.String(), Status: 401}, false, false},
 		"to send a code":    {&Error{Endpoint: routeSendOTP.String(), Status: 401}, false, false},
-		"the code":          {&Error{Endpoint: routeVerifyOTP.String(), Status: 401}, true, false},
+		"the code":          {&Error{Endpoint: routeVerifyOTP.String(), Status: 401, Code: "X"}, true, false},
 		"no code, but busy": {&Error{Endpoint: routeVerifyOTP.String(), Status: 503}, false, false},
-		"the token":         {&Error{Endpoint: routeVersions.String(), Status: 401}, false, true},
+		"the token":         {&Error{Endpoint: routeVersions.String(), Status: 401, Code: "X"}, false, true},
+		"by a proxy":        {&Error{Endpoint: routeVersions.String(), Status: 401}, false, false},
 		"the call":          {&Error{Endpoint: routeVersions.String(), Status: 404}, false, false},
 	} {
 		if got := IsCodeRefused(test.err); got != test.code {

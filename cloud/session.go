@@ -220,16 +220,20 @@ func (s *session) lastLogin(ctx context.Context) (Login, error) {
 // Token lifetime (specification, "Authentication", rule 7): 8 hours, to be refreshed after 7.
 const (
 	tokenLifetime = 8 * time.Hour
-	minRefresh    = 30 * time.Second // a portal that issues shorter tokens must not cost more than 2 logins a minute
+	minRefresh    = 30 * time.Second // a portal that issues shorter tokens, or a proxy that sends 401, must not cost more than 2 logins a minute
 )
 
 // sessionToken is what a login gave.
 type sessionToken struct {
 	token     secret
 	login     Login
+	issuedAt  time.Time // by this machine's clock
 	refreshAt time.Time
 	expiresAt time.Time
 }
+
+// isFresh reports whether the portal issued the token so recently that it cannot have expired.
+func (g *sessionToken) isFresh(now time.Time) bool { return now.Sub(g.issuedAt) < minRefresh }
 
 // schedule sets when a token is refreshed: at 7/8 of its life.
 func schedule(token string, login Login, now time.Time) *sessionToken {
@@ -238,6 +242,7 @@ func schedule(token string, login Login, now time.Time) *sessionToken {
 	return &sessionToken{
 		token:     conceal(token),
 		login:     login,
+		issuedAt:  now,
 		refreshAt: now.Add(max(life*7/8, minRefresh)),
 		expiresAt: now.Add(life),
 	}

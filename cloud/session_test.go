@@ -224,7 +224,7 @@ func TestCreateIsReplayedOnceAfter401(t *testing.T) {
 					t.Errorf("request %d has the body %q", seen, body)
 				}
 				if seen++; seen <= refusals {
-					return respond(401, ""), nil
+					return respond(401, `{"error":{"code":"INVALID_TOKEN"}}`), nil
 				}
 				return respond(202, `{"jobId":"j","status":"pending"}`), nil
 			})))

@@ -63,16 +63,18 @@ const statuses = `
 `
 
 // pages has the classes for answers without the documented body: a page, half of the JSON, nothing, or half of the JSON and the end of the
-// connection. The status still decides, but only 401 and 429 mean that a change was not carried out, because a proxy may send all others.
-// A 404 does not mean that the id is unknown: a load balancer sends it while the portal restarts.
+// connection. Another server on the way may have sent them, so a read finds the portal unavailable: a load balancer sends 404 while the
+// portal restarts. The status decides for 405 and 429. Only 401 and 429 mean that a change was not carried out.
 const pages = `
                                  read          change        quiet         open          login         verify        send
-400                              invalid       unknown       unknown       unknown       not-portal    not-portal    not-portal
-401                              unauthorized  unauthorized  unauthorized  unauthorized  unauthorized  unauthorized  unauthorized
-403                              forbidden     unknown       unknown       unknown       not-portal    not-portal    not-portal
+302                              unavailable   unknown       unknown       unknown       not-portal    not-portal    not-portal
+400                              unavailable   unknown       unknown       unknown       not-portal    not-portal    not-portal
+401                              unavailable   unavailable   unavailable   unavailable   unauthorized  unauthorized  unauthorized
+403                              unavailable   unknown       unknown       unknown       not-portal    not-portal    not-portal
 404                              unavailable   unknown       unknown       unknown       not-portal    not-portal    not-portal
-409                              not-allowed   unknown       unknown       unknown       not-portal    not-portal    not-portal
-422                              invalid       unknown       unknown       unknown       not-portal    not-portal    not-portal
+405                              unsupported   unknown       unknown       unknown       not-portal    not-portal    not-portal
+409                              unavailable   unknown       unknown       unknown       not-portal    not-portal    not-portal
+422                              unavailable   unknown       unknown       unknown       not-portal    not-portal    not-portal
 429                              rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited
 500                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
 502                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable

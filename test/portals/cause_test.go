@@ -55,7 +55,7 @@ func lost(r *rand.Rand) emulator.Fault {
 		emulator.Fault{Cut: true}, emulator.Fault{Cut: true, After: true},
 		emulator.Fault{Delay: 6 * time.Minute}, emulator.Fault{Delay: 6 * time.Minute, After: true},
 		emulator.Fault{Status: 500}, emulator.Fault{Status: 500, After: true}, emulator.Fault{Status: 502, Body: emulator.BodyHTML},
-		emulator.Fault{Status: 404, Body: emulator.BodyHTML},
+		emulator.Fault{Status: 404, Body: emulator.BodyHTML}, emulator.Fault{Status: 403, Body: emulator.BodyHTML},
 		emulator.Fault{Body: emulator.BodyTruncated}, emulator.Fault{Body: emulator.BodyHTML}, emulator.Fault{Body: emulator.BodyInterrupted},
 	)
 }
