@@ -34,6 +34,7 @@ const defaultUserAgent = "cluster-api-provider-portal"
 // New checks the configuration and returns a client. It sends nothing. Its errors are IsInvalid
 // and name the field: baseURL, email, password, caBundle or totpSeed.
 func New(config Config) (*Client, error) {
+	config = config.trimmed()
 	base, err := config.endpoint()
 	if err != nil {
 		return nil, err

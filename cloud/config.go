@@ -63,10 +63,20 @@ type Config struct {
 	ObserveLogin func(error)
 }
 
-// endpoint checks the configuration and gives the parsed base URL. Its errors name the field and never its value:
-// a base URL may carry a password.
+// trimmed returns the configuration without the white space around values that can have none. What is piped into a Secret or read
+// from a file often ends with a line break.
+func (c Config) trimmed() Config {
+	for _, value := range []*string{&c.BaseURL, &c.Email, &c.TOTPSeed, &c.Account} {
+		*value = strings.TrimSpace(*value)
+	}
+	return c
+}
+
+// endpoint checks the configuration, which is trimmed, and gives the parsed base URL. Its errors name the field and never its value:
+// a base URL may carry a password. A password may begin or end with spaces. It cannot end with a line break, which no form takes, and
+// a portal may lock the user after some refused logins.
 func (c Config) endpoint() (*url.URL, error) {
-	base, err := url.Parse(strings.TrimRight(strings.TrimSpace(c.BaseURL), "/"))
+	base, err := url.Parse(strings.TrimRight(c.BaseURL, "/"))
 	switch {
 	case err != nil:
 		return nil, invalidInput("baseURL", "is not a URL")
@@ -78,10 +88,12 @@ func (c Config) endpoint() (*url.URL, error) {
 		return nil, invalidInput("baseURL", "must not carry credentials")
 	case base.RawQuery != "" || base.Fragment != "":
 		return nil, invalidInput("baseURL", "must not carry a query or fragment")
-	case strings.TrimSpace(c.Email) == "":
+	case c.Email == "":
 		return nil, invalidInput("email", "is missing")
 	case c.Password == "":
 		return nil, invalidInput("password", "is missing")
+	case strings.TrimRight(c.Password, "\r\n") != c.Password:
+		return nil, invalidInput("password", "ends with a line break, as echo and most editors write it. Write the password without it")
 	case c.RequestsPerMinute < 0 || c.RequestsPerMinute > ratelimit.MaxLimit:
 		return nil, invalidInput("requestsPerMinute", fmt.Sprintf("must be a number from 1 to %d", ratelimit.MaxLimit))
 	}

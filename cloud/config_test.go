@@ -35,6 +35,8 @@ func TestNewNamesTheFieldOfBadInput(t *testing.T) {
 		"query in URL":       {func(c *Config) { c.BaseURL = "https://portal.test?key=canary" }, "baseURL"},
 		"no email":           {func(c *Config) { c.Email = " " }, "email"},
 		"no password":        {func(c *Config) { c.Password = "" }, "password"},
+		"password by echo":   {func(c *Config) { c.Password = "canary\n" }, "password"},
+		"by an old editor":   {func(c *Config) { c.Password = "canary\r\n" }, "password"},
 		"CA is no PEM":       {func(c *Config) { c.CABundle = []byte("canary") }, "caBundle"},
 		"CA is a key": {func(c *Config) {
 			c.CABundle = []byte("-----BEGIN PRIVATE KEY-----\nY2FuYXJ5\n-----END PRIVATE KEY-----\n")
@@ -64,7 +66,8 @@ func TestNewNamesTheFieldOfBadInput(t *testing.T) {
 func TestNewAcceptsWhatPeoplePaste(t *testing.T) {
 	config := testConfig(noTransport{t})
 	config.BaseURL = " https://portal.test:8443/api/v1/ "
-	config.TOTPSeed = "jbsw y3dp ehpk 3pxp"
+	config.TOTPSeed = "jbsw y3dp ehpk 3pxp\n"
+	config.Password = " begins and ends with a space "
 	newClient(t, config)
 }
 

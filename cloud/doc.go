@@ -59,7 +59,7 @@
 // A login decides which account a client of a Pool belongs to (account.go, pool.go). Until a login has worked, the client has a
 // small limiter of its own. After that, clients share an account if they have
 //
-//   - the same base URL, since user ids of two portals have nothing to do with each other,
+//   - the same portal, however its base URL is spelled, since user ids of two portals have nothing to do with each other,
 //   - the same user, by the user.id of the login, or the same Config.Account, which counts only after the login,
 //   - and the same Config.RequestsPerMinute.
 //

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -38,9 +37,9 @@ type identity [sha256.Size]byte
 
 // accountKey identifies an account, which shares a rate limit.
 type accountKey struct {
-	baseURL string
-	name    string
-	limit   int // that its identities name: two that disagree do not share, so that none of them sets the other's limit
+	portal string // its Address
+	name   string
+	limit  int // that its identities name: two that disagree do not share, so that none of them sets the other's limit
 }
 
 type pooledClient struct {
@@ -57,6 +56,7 @@ type pooledLimiter struct {
 // Client returns the identity's client, and makes it if there is none. Transport, Observe, Wait, OTP, Hosts and UserAgent are no
 // part of the identity: those of the first call count. A Limiter in the Config is used instead of the pool's.
 func (p *Pool) Client(config Config) (*Client, error) {
+	config = config.trimmed()
 	if _, err := config.endpoint(); err != nil {
 		return nil, err // Hosts is no part of the identity
 	}
@@ -184,5 +184,5 @@ func accountOf(c Config, login Login) accountKey {
 		key := identify(c)
 		name = "identity " + string(key[:])
 	}
-	return accountKey{baseURL: strings.TrimRight(strings.TrimSpace(c.BaseURL), "/"), name: name, limit: c.RequestsPerMinute}
+	return accountKey{portal: Address(c.BaseURL), name: name, limit: c.RequestsPerMinute}
 }

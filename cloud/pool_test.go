@@ -53,11 +53,18 @@ func TestPoolKeepsOneClientPerIdentity(t *testing.T) {
 	if pooled(t, &pool, base) != first {
 		t.Error("the same identity got another client")
 	}
+	piped := base
+	piped.BaseURL, piped.Email, piped.Account = base.BaseURL+"\n", "\t"+base.Email+"\r\n", "\n"
+	if pooled(t, &pool, piped) != first {
+		t.Error("the same identity with line breaks got another client")
+	}
 	for name, change := range map[string]func(*Config){
 		"password": func(c *Config) { c.Password = "new" },
 		"seed":     func(c *Config) { c.TOTPSeed = testSeed },
 		"CA":       func(c *Config) { c.CABundle = newTLSPortal(t, nil).ca() },
 		"spelling": func(c *Config) { c.Email, c.BaseURL = "ROBOT@example.test", c.BaseURL+"/" },
+		"port":     func(c *Config) { c.BaseURL += ":443" },
+		"case":     func(c *Config) { c.BaseURL = "https://Portal.Test" },
 	} {
 		changed := base
 		change(&changed)

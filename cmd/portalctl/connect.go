@@ -50,9 +50,9 @@ func (c *connection) bind(flags *pflag.FlagSet) {
 // config returns the client's configuration without the password, which may have to be asked for.
 func (a *app) config() (cloud.Config, error) {
 	config := cloud.Config{
-		BaseURL:   cmp.Or(a.connection.url, a.getenv(urlVariable)),
-		Email:     cmp.Or(a.connection.email, a.getenv(emailVariable)),
-		TOTPSeed:  a.getenv(seedVariable),
+		BaseURL:   strings.TrimSpace(cmp.Or(a.connection.url, a.getenv(urlVariable))), // for the Secret that 'identity' prints
+		Email:     strings.TrimSpace(cmp.Or(a.connection.email, a.getenv(emailVariable))),
+		TOTPSeed:  strings.TrimSpace(a.getenv(seedVariable)),
 		Wait:      true,
 		Transport: a.transport,
 		UserAgent: "portalctl/" + version.Get().Version,

@@ -5,6 +5,7 @@ package identity
 import (
 	"errors"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,20 +20,20 @@ import (
 // name into a Secret and slow that tenant down.
 func (r *Resolver) config(namespace string, secret *corev1.Secret) (cloud.Config, error) {
 	config := cloud.Config{
-		BaseURL:   string(secret.Data[infrav1.IdentityBaseURL]),
-		Email:     string(secret.Data[infrav1.IdentityEmail]),
+		BaseURL:   value(secret, infrav1.IdentityBaseURL),
+		Email:     value(secret, infrav1.IdentityEmail),
 		Password:  string(secret.Data[infrav1.IdentityPassword]),
 		CABundle:  secret.Data[infrav1.IdentityCABundle],
-		TOTPSeed:  string(secret.Data[infrav1.IdentityTOTPSeed]),
+		TOTPSeed:  value(secret, infrav1.IdentityTOTPSeed),
 		Owner:     namespace,
 		Hosts:     r.Hosts,
 		UserAgent: r.UserAgent,
 		Observe:   r.Observe, ObserveLogin: r.ObserveLogin,
 	}
-	if name := string(secret.Data[infrav1.IdentityAccount]); name != "" {
+	if name := value(secret, infrav1.IdentityAccount); name != "" {
 		config.Account = secret.Namespace + "/" + name
 	}
-	if text := string(secret.Data[infrav1.IdentityRequestsPerMinute]); text != "" {
+	if text := value(secret, infrav1.IdentityRequestsPerMinute); text != "" {
 		number, err := strconv.Atoi(text)
 		if err != nil || number < 1 {
 			return config, errors.New(infrav1.IdentityRequestsPerMinute + ": must be a whole number of requests, such as 600")
@@ -40,4 +41,10 @@ func (r *Resolver) config(namespace string, secret *corev1.Secret) (cloud.Config
 		config.RequestsPerMinute = number
 	}
 	return config, nil
+}
+
+// value returns what a key of an identity Secret has, without the white space around it: a Secret that was made from a file often has a
+// line break there. Only a password can have white space of its own.
+func value(secret *corev1.Secret, key string) string {
+	return strings.TrimSpace(string(secret.Data[key]))
 }

@@ -79,7 +79,7 @@ func TestAccountOfASecret(t *testing.T) {
 
 // TestRequestsPerMinute: the Secret may name the account's limit, as a whole number.
 func TestRequestsPerMinute(t *testing.T) {
-	for text, limit := range map[string]int{"600": 600, "1": 1, "1000000": 1000000, "0": 0, "-5": 0, "6e2": 0, " 600": 0, "1000001": 0, "99999999999999999999": 0} {
+	for text, limit := range map[string]int{"600": 600, "1": 1, "1000000": 1000000, "0": 0, "-5": 0, "6e2": 0, "6 00": 0, " 600\n": 600, "1000001": 0, "99999999999999999999": 0} {
 		s := secret("id", func(d map[string][]byte) { d[infrav1.IdentityRequestsPerMinute] = []byte(text) })
 		b := newBench(t, s)
 		_, o := b.resolver.Resolve(t.Context(), "default", infrav1.PortalIdentityReference{Name: "id"})
@@ -91,6 +91,29 @@ func TestRequestsPerMinute(t *testing.T) {
 	b := newBench(t)
 	if limit := b.login(at(t), "team-a", map[string]string{infrav1.IdentityRequestsPerMinute: "900"}).Stats().Limit; limit != 900 {
 		t.Errorf("%d requests a minute", limit)
+	}
+}
+
+// TestLineBreaks: what is piped into a Secret often ends with a line break. It makes no other user, account or limit. Only at the end of a
+// password does it count, and there the condition names it without a login: a portal may lock the user after some that it refuses.
+func TestLineBreaks(t *testing.T) {
+	b, portal := newBench(t), at(t)
+	data := map[string]string{
+		infrav1.IdentityBaseURL: portal.URL(), infrav1.IdentityEmail: "a@portal.example", infrav1.IdentityAccount: "acme", infrav1.IdentityRequestsPerMinute: "900",
+	}
+	typed := b.login(portal, "team-a", data)
+	for key := range data {
+		data[key] += "\r\n"
+	}
+	if b.login(portal, "team-a", data) != typed || typed.Stats().Limit != 900 {
+		t.Errorf("a line break makes another account, or another limit than %d", typed.Stats().Limit)
+	}
+	for _, end := range []string{"\n", "\r\n", "\r"} {
+		b := newBench(t, secret("id", func(d map[string][]byte) { d[infrav1.IdentityPassword] = []byte(password + end) }))
+		_, o := b.resolver.Resolve(t.Context(), "default", infrav1.PortalIdentityReference{Name: "id"})
+		if o.Kind != outcome.Stalled || o.Reason != infrav1.IdentityInvalidReason || !strings.Contains(o.Message, `Secret "id" cannot be used: password: ends with a line break`) {
+			t.Errorf("%q at the end of the password: %+v", end, o)
+		}
 	}
 }
 

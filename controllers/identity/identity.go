@@ -97,7 +97,7 @@ func (r *Resolver) resolve(ctx context.Context, namespace string, ref infrav1.Po
 		return Identity{}, from.conceal(problem)
 	}
 	id := Identity{
-		Portal: portal, Version: string(from.secret.UID) + "/" + from.secret.ResourceVersion, BaseURL: string(from.secret.Data[infrav1.IdentityBaseURL]),
+		Portal: portal, Version: string(from.secret.UID) + "/" + from.secret.ResourceVersion, BaseURL: value(from.secret, infrav1.IdentityBaseURL),
 	}
 	if from.shared != nil {
 		id.Object = from.shared

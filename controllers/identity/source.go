@@ -70,7 +70,7 @@ func (r *Resolver) BaseURL(ctx context.Context, namespace string, ref infrav1.Po
 	if !problem.IsDone() {
 		return ""
 	}
-	return string(from.secret.Data[infrav1.IdentityBaseURL])
+	return value(from.secret, infrav1.IdentityBaseURL)
 }
 
 // secret returns a Secret, which must not be changed, or an outcome with what it lacks. It is read only if it may have changed.
@@ -102,7 +102,7 @@ func checkComplete(key client.ObjectKey, secret *corev1.Secret, err error) outco
 		return outcome.Fail(fmt.Errorf("read identity Secret %q: %w", key.Name, err))
 	}
 	for _, name := range []string{infrav1.IdentityBaseURL, infrav1.IdentityEmail, infrav1.IdentityPassword} {
-		if len(secret.Data[name]) == 0 {
+		if value(secret, name) == "" {
 			return outcome.StallFor(0, infrav1.IdentityInvalidReason, "Secret %q in namespace %q has no key %q. Add it", key.Name, key.Namespace, name)
 		}
 	}
