@@ -17,6 +17,7 @@ import (
 type authenticator struct {
 	email    string
 	password secret
+	hide     secret // the password, if no text of the portal may contain it
 	factor   *secondFactor
 	next     handler
 	account  *clientAccount
@@ -111,7 +112,7 @@ func (e *authenticator) tryLogin(ctx context.Context) (*sessionToken, error) {
 
 // describe cleans what the login said about the user.
 func (e *authenticator) describe(r *loginResult) Login {
-	secrets := []string{r.Token, e.password.reveal()}
+	secrets := []string{r.Token, e.hide.reveal()}
 	return Login{
 		UserID:      string(r.User.ID),
 		Email:       clean(string(r.User.Email), maxName, secrets),
@@ -125,7 +126,7 @@ func (e *authenticator) login(ctx context.Context) (*loginResult, *ratelimit.Res
 	if err != nil {
 		return nil, nil, err
 	}
-	c.hidden = []string{e.password.reveal()}
+	c.hidden = []string{e.hide.reveal()}
 	a, err := e.next.do(ctx, c)
 	if err != nil {
 		return nil, nil, err
