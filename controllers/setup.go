@@ -95,7 +95,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options, ca
 	}
 	cluster := &portalcluster.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities, Answers: answers, WatchFilterValue: options.WatchFilterValue, Calls: calls,
-		Recorder: outcome.Recorder{EventRecorder: mgr.GetEventRecorder("portalcluster"), Log: mgr.GetLogger()}, Woken: wakeups.Clusters(),
+		Recorder: newRecorder(mgr, "portalcluster"), Woken: wakeups.Clusters(),
 	}
 	if err := cluster.SetupWithManager(ctx, mgr, fair.Workers(options.ClusterConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalCluster controller: %w", err)
@@ -107,7 +107,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options, ca
 		Ownership:        owners,
 		Lifecycle:        &lifecycle.Clusters{Ownership: owners, Answers: answers},
 		WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(), Calls: calls,
-		Recorder: outcome.Recorder{EventRecorder: mgr.GetEventRecorder("portalcontrolplane"), Log: mgr.GetLogger()},
+		Recorder: newRecorder(mgr, "portalcontrolplane"),
 	}
 	if err := mgr.Add(&coreversion.Check{Reader: mgr.GetAPIReader(), Report: metrics.ReportCore}); err != nil {
 		return err
@@ -118,12 +118,16 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options, ca
 		return fmt.Errorf("set up the PortalControlPlane controller: %w", err)
 	}
 	if options.IdentityNamespace != "" {
-		shared := &portalclusteridentity.Reconciler{Client: mgr.GetClient(), Identities: identities}
+		shared := &portalclusteridentity.Reconciler{Client: mgr.GetClient(), Identities: identities, Recorder: newRecorder(mgr, "portalclusteridentity")}
 		if err := shared.SetupWithManager(ctx, mgr, controller.Options{}); err != nil {
 			return fmt.Errorf("set up the PortalClusterIdentity controller: %w", err)
 		}
 	}
 	return setupMembers(ctx, mgr, options)
+}
+
+func newRecorder(mgr ctrl.Manager, controller string) outcome.Recorder {
+	return outcome.Recorder{EventRecorder: mgr.GetEventRecorder(controller), Log: mgr.GetLogger()}
 }
 
 // setupMembers adds the reconcilers of the kinds that Machines and MachinePools refer to.
@@ -132,11 +136,15 @@ func setupMembers(ctx context.Context, mgr ctrl.Manager, options Options) error 
 	if err := machine.SetupWithManager(ctx, mgr, fair.Workers(options.MachineConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalMachine controller: %w", err)
 	}
-	pool := &portalmachinepool.Reconciler{Client: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue}
+	pool := &portalmachinepool.Reconciler{
+		Client: mgr.GetClient(), Recorder: newRecorder(mgr, "portalmachinepool"), WatchFilterValue: options.WatchFilterValue,
+	}
 	if err := pool.SetupWithManager(ctx, mgr, fair.Workers(options.MachineConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalMachinePool controller: %w", err)
 	}
-	bootstrap := &portalbootstrapconfig.Reconciler{Client: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue}
+	bootstrap := &portalbootstrapconfig.Reconciler{
+		Client: mgr.GetClient(), Recorder: newRecorder(mgr, "portalbootstrapconfig"), WatchFilterValue: options.WatchFilterValue,
+	}
 	if err := bootstrap.SetupWithManager(ctx, mgr, fair.Workers(options.MachineConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalBootstrapConfig controller: %w", err)
 	}

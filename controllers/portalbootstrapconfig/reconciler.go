@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -48,6 +49,7 @@ const retryAfter = time.Minute
 type Reconciler struct {
 	// Client must read Secrets live.
 	Client           client.Client
+	Recorder         events.EventRecorder
 	WatchFilterValue string
 }
 
@@ -95,6 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := outcome.PatchStatus(ctx, r.Client, config, &config.Status, *before); err != nil {
 		return ctrl.Result{}, err
 	}
+	outcome.WarnStalled(r.Recorder, config, before.Conditions, map[string]outcome.Outcome{infrav1.ReadyCondition: o})
 	return outcome.Result(o), outcome.FirstError(o)
 }
 

@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -25,18 +26,19 @@ var key = client.ObjectKey{Namespace: "default", Name: "prod-workers-x7k2p-4fgh5
 // bench is a management cluster with one PortalBootstrapConfig.
 type bench struct {
 	*WithT
-	t       *testing.T
-	store   client.Client
-	config  *infrav1.PortalBootstrapConfig
-	machine *clusterv1.Machine
-	cluster *clusterv1.Cluster
+	t        *testing.T
+	store    client.Client
+	recorder *events.FakeRecorder
+	config   *infrav1.PortalBootstrapConfig
+	machine  *clusterv1.Machine
+	cluster  *clusterv1.Cluster
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
 	b := &bench{
-		WithT: NewWithT(t), t: t,
+		WithT: NewWithT(t), t: t, recorder: events.NewFakeRecorder(100),
 		cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "prod"}},
 		machine: &clusterv1.Machine{ObjectMeta: meta, Spec: clusterv1.MachineSpec{ClusterName: "prod"}},
 		config:  &infrav1.PortalBootstrapConfig{ObjectMeta: meta},
@@ -56,7 +58,7 @@ func (b *bench) reconcile(more ...client.Object) ctrl.Result {
 		b.store = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(b.config).
 			WithObjects(append(more, b.cluster, b.machine, b.config)...).Build()
 	}
-	r := &Reconciler{Client: b.store}
+	r := &Reconciler{Client: b.store, Recorder: b.recorder}
 	result, err := r.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: key})
 	b.Expect(err).NotTo(HaveOccurred())
 	b.Expect(b.store.Get(b.t.Context(), key, b.config)).To(Succeed())
@@ -157,13 +159,16 @@ func TestWaitsForMachine(t *testing.T) {
 	b.Expect(b.secrets()).To(BeEmpty())
 }
 
-// TestSecretOfSomebodyElse checks that such a Secret is not touched.
+// TestSecretOfSomebodyElse checks that such a Secret is not touched, and that one Warning names it, however many passes find it.
 func TestSecretOfSomebodyElse(t *testing.T) {
 	b := newBench(t)
 	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Data: map[string][]byte{"value": []byte("theirs")}}
 	result := b.reconcile(theirs)
 	b.Expect(b.reason()).To(Equal(infrav1.SecretTakenReason))
 	b.Expect(result.RequeueAfter).To(Equal(retryAfter))
+	b.reconcile()
+	b.Expect(b.recorder.Events).To(HaveLen(1))
+	b.Expect(<-b.recorder.Events).To(HavePrefix("Warning %s Secret %s belongs to another owner", infrav1.SecretTakenReason, key.Name))
 	b.Expect(b.config.Status.Initialization.DataSecretCreated).To(BeNil())
 	b.Expect(b.secrets()[0].Data).To(Equal(map[string][]byte{"value": []byte("theirs")}))
 	b.Expect(b.store.Delete(t.Context(), theirs)).To(Succeed())

@@ -12,6 +12,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +33,7 @@ import (
 type Reconciler struct {
 	Client     client.Client
 	Identities *identity.Resolver
+	Recorder   events.EventRecorder
 }
 
 // SetupWithManager adds the reconciler to the manager.

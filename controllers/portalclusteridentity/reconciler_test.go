@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -33,8 +34,9 @@ var key = client.ObjectKey{Name: "team"}
 // bench is a management cluster with one PortalClusterIdentity, and no portal.
 type bench struct {
 	*testing.T
-	store client.Client
-	r     *Reconciler
+	store    client.Client
+	recorder *events.FakeRecorder
+	r        *Reconciler
 }
 
 func newBench(t *testing.T, objects ...client.Object) *bench {
@@ -45,8 +47,10 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	shared.Spec.AllowedNamespaces = &infrav1.PortalIdentityNamespaces{List: []string{"default"}}
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, shared)...).WithStatusSubresource(shared).
 		WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).Build()
-	return &bench{T: t, store: store, r: &Reconciler{
-		Client: store, Identities: &identity.Resolver{Client: store, Live: store, Secrets: secretcache.New(nil, store), Namespace: home, Pool: &cloud.Pool{}},
+	recorder := events.NewFakeRecorder(100)
+	return &bench{T: t, store: store, recorder: recorder, r: &Reconciler{
+		Client: store, Recorder: recorder,
+		Identities: &identity.Resolver{Client: store, Live: store, Secrets: secretcache.New(nil, store), Namespace: home, Pool: &cloud.Pool{}},
 	}}
 }
 
@@ -92,10 +96,18 @@ func (b *bench) says(condition string, status metav1.ConditionStatus, reason, wo
 	}
 }
 
-// TestReady reports what the Secret lacks, and when it is complete.
+// TestReady reports what the Secret lacks, and when it is complete. The administrator gets one Warning, however many passes find the same.
 func TestReady(t *testing.T) {
 	b := newBench(t)
 	b.reconcile()
+	b.reconcile()
+	warning := "Warning " + infrav1.IdentityInvalidReason + ` Secret "account" does not exist`
+	if n := len(b.recorder.Events); n != 1 {
+		t.Fatalf("%d events, want one", n)
+	}
+	if event := <-b.recorder.Events; !strings.HasPrefix(event, warning) {
+		t.Error(event)
+	}
 	b.says(infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.IdentityInvalidReason, `Secret "account" does not exist`)
 	incomplete := secret()
 	delete(incomplete.Data, infrav1.IdentityEmail)

@@ -16,7 +16,11 @@ import (
 func (r *Reconciler) patchStatus(ctx context.Context, s *scope, before *infrav1.PortalClusterIdentityStatus) error {
 	s.identity.Status = *before.DeepCopy()
 	s.updateStatus()
-	return outcome.PatchStatus(ctx, r.Client, s.identity, &s.identity.Status, *before)
+	if err := outcome.PatchStatus(ctx, r.Client, s.identity, &s.identity.Status, *before); err != nil {
+		return err
+	}
+	outcome.WarnStalled(r.Recorder, s.identity, before.Conditions, map[string]outcome.Outcome{infrav1.ReadyCondition: s.ready})
+	return nil
 }
 
 // updateStatus turns what the pass found into status. It is the only place that does.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
@@ -32,6 +33,7 @@ import (
 // Reconciler reconciles PortalMachinePools.
 type Reconciler struct {
 	Client           client.Client
+	Recorder         events.EventRecorder
 	WatchFilterValue string
 }
 
@@ -115,8 +117,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	before := s.pool.Status.DeepCopy()
-	s.updateStatus()
-	return ctrl.Result{}, outcome.PatchStatus(ctx, r.Client, s.pool, &s.pool.Status, *before)
+	ready := s.updateStatus()
+	if err := outcome.PatchStatus(ctx, r.Client, s.pool, &s.pool.Status, *before); err != nil {
+		return ctrl.Result{}, err
+	}
+	outcome.WarnStalled(r.Recorder, s.pool, before.Conditions, map[string]outcome.Outcome{infrav1.ReadyCondition: ready})
+	return ctrl.Result{}, nil
 }
 
 // load reads what the pass needs.

@@ -4,10 +4,13 @@ package portalmachinepool
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -59,6 +62,38 @@ func TestGoesWithoutControlPlane(t *testing.T) {
 				t.Errorf("gone: %v", gone)
 			}
 		})
+	}
+}
+
+// TestSecondPoolWarns checks that a second MachinePool of a Cluster, whose replicas do not count, says so in one Warning, however many passes
+// find it.
+func TestSecondPoolWarns(t *testing.T) {
+	in := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{clusterv1.ClusterNameLabel: "prod"}}
+	}
+	objects := []client.Object{&clusterv1.Cluster{ObjectMeta: in("prod")}}
+	for _, name := range []string{"first", "second"} {
+		machinePool := &clusterv1.MachinePool{ObjectMeta: in(name)}
+		machinePool.Spec.ClusterName, machinePool.Spec.Template.Spec.InfrastructureRef.Kind = "prod", Kind
+		pool := &infrav1.PortalMachinePool{ObjectMeta: in(name)}
+		pool.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(machinePool, clusterv1.GroupVersion.WithKind("MachinePool"))}
+		objects = append(objects, machinePool, pool)
+	}
+	recorder := events.NewFakeRecorder(100)
+	r := &Reconciler{Recorder: recorder, Client: fake.NewClientBuilder().WithScheme(schemes.Of(t, clusterv1.AddToScheme, infrav1.AddToScheme)).
+		WithObjects(objects...).WithStatusSubresource(&infrav1.PortalMachinePool{}).Build()}
+	for range 4 {
+		for _, name := range []string{"first", "second"} {
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "default", Name: name}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(recorder.Events) != 1 {
+		t.Fatalf("%d events, want one", len(recorder.Events))
+	}
+	if event := <-recorder.Events; !strings.HasPrefix(event, "Warning "+infrav1.OwnedByAnotherReason+" MachinePool first is the pool") {
+		t.Error(event)
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// updateStatus sets the status of the pool. A pool that had all its nodes once stays provisioned, as the contract requires.
-// replicas is the length of the list: if the two differed, core would write its annotations on the Nodes of the list in every
+// updateStatus sets the status of the pool, and returns the outcome of Ready. A pool that had all its nodes once stays provisioned, as the
+// contract requires. replicas is the length of the list: if the two differed, core would write its annotations on the Nodes of the list in every
 // pass. On a Node that a Machine has taken over, core's Machine controller would write them back each time.
-func (s *scope) updateStatus() {
+func (s *scope) updateStatus() (ready outcome.Outcome) {
 	outcome.ReportNotPaused(s.pool)
 	o := s.ready()
 	if o.IsDone() {
@@ -22,6 +22,7 @@ func (s *scope) updateStatus() {
 	outcome.Report(s.pool, infrav1.ReadyCondition, o)
 	s.pool.Status.ObservedGeneration = s.pool.Generation
 	outcome.ReportDeleting(s.pool, o.Message)
+	return o
 }
 
 // ready compares the nodes of the pool with its replicas.
