@@ -3,6 +3,7 @@
 package outcome
 
 import (
+	"cmp"
 	"errors"
 	"regexp"
 	"time"
@@ -67,9 +68,39 @@ var stalled = []struct {
 	{cloud.IsQuota, infrav1.RefusedReason, "the quota of the portal account does not allow this", "Ask for less, delete something in the account, or have its quota raised"},
 	{cloud.IsCapacity, infrav1.InsufficientCapacityReason, "the zone lacks capacity", "The provider tries again"},
 	{cloud.IsNotFound, infrav1.RefusedReason, "the portal does not know the identifier", "Check the identifier, and that it belongs to the account of the identity Secret"},
-	{cloud.IsInvalid, infrav1.RefusedReason, "the portal refused the request", "Change what it refuses"},
+	{cloud.IsInvalid, infrav1.RefusedReason, "the portal refused the request", "Change what the portal refuses"},
 	{cloud.IsNotAllowed, infrav1.RefusedReason, "the portal refuses changes in the present state of the resource", "The provider tries again. " +
 		"If this lasts, the portal's operator has to repair the resource"},
+}
+
+// fields maps the parameters of the portal's requests to the fields that users set. A parameter that means another thing in one request
+// has the request in front of it.
+var fields = map[string]string{
+	"name":                "spec.clusterName of the PortalControlPlane",
+	"description":         "spec.description of the PortalControlPlane",
+	"zoneId":              "spec.zoneID of the PortalCluster",
+	"kubernetesVersionId": "spec.version of the PortalControlPlane",
+	"serviceOfferingId":   "serviceOfferingID in the workers' templates, or in spec.workers of the PortalControlPlane",
+	"sshKeyPair":          "sshKeyPair in the workers' templates, or in spec.workers of the PortalControlPlane",
+	"size":                "the replicas of the MachineDeployments or of the MachinePool",
+	"controlNodes":        "spec.replicas of the PortalControlPlane",
+	"networkId":           "spec.network of the PortalCluster",
+	"vpcId":               "spec.vpc of the PortalCluster",
+	"cidr":                "spec.network.cidr of the PortalCluster",
+	"POST /vpcs name":     "spec.vpc.name of the PortalCluster",
+}
+
+// whatToDo names the field to correct if the portal named the parameter that it refuses, or else returns the general advice.
+func whatToDo(err error, general string) string {
+	var refusal *cloud.Error
+	if !errors.As(err, &refusal) || !cloud.IsInvalid(err) && !cloud.IsNotFound(err) {
+		return general
+	}
+	field := cmp.Or(fields[refusal.Endpoint+" "+refusal.Field], fields[refusal.Field])
+	if field == "" {
+		return general
+	}
+	return "Correct " + field
 }
 
 func classify(err error) Outcome {
@@ -89,7 +120,7 @@ func classify(err error) Outcome {
 	}
 	for _, s := range stalled {
 		if s.is(err) {
-			return StallFor(0, s.reason, "%s: %s. %s", s.state, Text(err), s.do)
+			return StallFor(0, s.reason, "%s: %s. %s", s.state, Text(err), whatToDo(err, s.do))
 		}
 	}
 	return WaitFor(firstRetry, infrav1.InternalErrorReason, "the portal's answer is not understood: %s. The provider tries again", Text(err))

@@ -68,7 +68,7 @@ func (j *judge) causes() []*cause {
 var blame = map[string][]string{
 	"email and password": {"credentials"}, "totpSeed": {"one-time code"}, "baseURL": nil, "caBundle": nil, "clock": {"one-time code"},
 	"connection was cut": {"lost answer to a change"}, "the right to do it": {"forbidden"}, "identifier": {"job forgotten"}, "just issued": {"token revoked"},
-	"quota": {"quota", "job beyond a quota"}, "Change what it refuses": {"invalid"},
+	"quota": {"quota", "job beyond a quota"}, "Change what the portal refuses": {"invalid"},
 	"portal's operator has": {"not allowed", "no deletion in Alert"},
 }
 
