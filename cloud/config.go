@@ -44,8 +44,8 @@ type Config struct {
 	Limiter *ratelimit.Limiter
 	// Hosts decides which hosts may be connected to. Nil: all. A Transport of one's own is only checked for the name.
 	Hosts *Hosts
-	// Wait makes calls wait for the rate limit, as a command-line tool wants. Otherwise they return an error for which
-	// RetryAt says when to come back.
+	// Wait makes calls without a reservation wait for the rate limit, as a command-line tool wants. Otherwise they return an error for
+	// which RetryAt says when to come back.
 	Wait bool
 
 	// Transport carries the requests. Nil: HTTPS with the timeouts of the specification.

@@ -28,11 +28,17 @@ func (h *limited) do(ctx context.Context, c *call) (*answer, error) {
 		}
 		a, err := h.sendFor(ctx, c, r)
 		// A request that was rate-limited was not executed, unless its status leaves that open.
-		if err == nil && h.wait && isRateLimited(a) && !refused(c, a).unknown && try < maxWaitedReplays {
+		if err == nil && h.replays(ctx, c) && isRateLimited(a) && !refused(c, a).unknown && try < maxWaitedReplays {
 			continue
 		}
 		return a, err
 	}
+}
+
+// replays reports whether a waiting client sends a rate-limited request again. A caller that brings a reservation waits for its turns
+// itself, with a context that may end then, as the context of a change must not.
+func (h *limited) replays(ctx context.Context, c *call) bool {
+	return h.wait && (ctx.Value(reservationKey{}) == nil || c.route.class == ratelimit.Login)
 }
 
 // sendFor sends the request for a reservation, and settles the reservation even if an observer panics.
@@ -66,7 +72,7 @@ func (h *limited) spend(ctx context.Context, c *call) (*ratelimit.Reservation, e
 	for _, r := range reserved {
 		if ok, err := limiter.Spend(r); ok {
 			return r, nil
-		} else if err != nil && !h.wait {
+		} else if err != nil && !h.replays(ctx, c) {
 			return nil, c.notSent(limitError(err))
 		}
 	}
@@ -125,7 +131,7 @@ func WithFlow(ctx context.Context, flow string) context.Context {
 type reservationKey struct{}
 
 // WithReservation makes the next requests under the context spend the reservations, one each. Later requests, and a login that has
-// to come first, take reservations of their own.
+// to come first, take reservations of their own. Config.Wait sends none of them again after a refusal by the rate limit.
 func WithReservation(ctx context.Context, r ...*ratelimit.Reservation) context.Context {
 	return context.WithValue(ctx, reservationKey{}, r)
 }

@@ -39,8 +39,8 @@ func send(t *testing.T, l *ratelimit.Limiter, r *ratelimit.Reservation, status i
 	r.Settle(true, a.response())
 }
 
-// TestGateClosesOverAReservation checks a call whose reservation was granted before a 429 closed the gate. A client that may wait sends the
-// call when the gate is open again. Any other client returns an error with a RetryAt, and leaves no place in the queue.
+// TestGateClosesOverAReservation checks a call whose reservation was granted before a 429 closed the gate. The client returns an error with a
+// RetryAt, and leaves no place in the queue. So does one that waits: who brings a reservation decides how long to wait, and until when.
 func TestGateClosesOverAReservation(t *testing.T) {
 	for _, wait := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -55,18 +55,18 @@ func TestGateClosesOverAReservation(t *testing.T) {
 			send(t, config.Limiter, granted(t, config.Limiter, "another", ratelimit.Read), 429, "Retry-After", "10")
 			opens := config.Limiter.Stats().ClosedTo
 			_, err := c.KubernetesVersions(WithReservation(t.Context(), reservation))
-			if wait {
-				if err != nil || time.Now().Before(opens) {
-					t.Errorf("a client that may wait called before the gate opened: %t, %v", time.Now().Before(opens), err)
-				}
-				return
-			}
 			at, ok := RetryAt(err)
 			if !IsRateLimited(err) || !ok || !at.Equal(opens) {
 				t.Errorf("RetryAt %v, but the gate opens at %v: %v", at, opens, err)
 			}
 			if n := config.Limiter.Stats().Waiting[ratelimit.Read]; n != 0 {
 				t.Errorf("%d places are left in the queue", n)
+			}
+			if !wait {
+				return
+			}
+			if err := look(t, c); err != nil || time.Now().Before(opens) {
+				t.Errorf("a client that waits called before the gate opened: %t, %v", time.Now().Before(opens), err)
 			}
 		})
 	}

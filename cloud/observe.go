@@ -27,6 +27,8 @@ type Call struct {
 	Date time.Time
 	// Waited is how long the reservation waited for the rate limit before it was granted.
 	Waited time.Duration
+	// RetryAfter is how long the rate limit asks to wait, if it refused the request and names a time.
+	RetryAfter time.Duration
 }
 
 // observed calls Config.Observe for each request. It comes after limited, so repeated requests and logins count as requests of their own.
@@ -50,6 +52,9 @@ func (o *observed) do(ctx context.Context, c *call) (*answer, error) {
 	if a != nil {
 		seen.Status = a.status
 		seen.Date, _ = http.ParseTime(a.header.Get("Date"))
+		if isRateLimited(a) {
+			seen.RetryAfter, _ = ratelimit.RetryAfter(a.header, a.at, true)
+		}
 		if !a.ok() {
 			e, _ := parseError(a.body, nil)
 			if _, listed := kindOfCode[e.Code]; listed {

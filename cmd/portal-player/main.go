@@ -15,6 +15,7 @@ package main
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -48,7 +49,10 @@ func run(ctx context.Context, arguments []string, out io.Writer) error {
 		_, _ = fmt.Fprint(set.Output(), "portal-player [flags] [file]\n\nPlays a recording of make demo, or the file that portal-sandbox demo --record has written.\n\n")
 		set.PrintDefaults()
 	}
-	if err := set.Parse(arguments); err != nil {
+	switch err := set.Parse(arguments); {
+	case errors.Is(err, flag.ErrHelp):
+		return nil
+	case err != nil:
 		return err
 	}
 	data := demo

@@ -233,3 +233,13 @@ func body(t *testing.T, url string) []byte {
 	}
 	return content
 }
+
+// TestHelp: who asks for the flags has made no mistake.
+func TestHelp(t *testing.T) {
+	if err := run(t.Context(), []string{"-h"}, io.Discard); err != nil {
+		t.Error(err)
+	}
+	if err := run(t.Context(), []string{"--nope"}, io.Discard); err == nil {
+		t.Error("an unknown flag is accepted")
+	}
+}

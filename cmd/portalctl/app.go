@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,6 +30,7 @@ type app struct {
 	connection connection
 	output     string
 	verbose    bool
+	noWait     bool // the command has --no-wait, and it is set
 	reached    bool // a command's body has started. An earlier failure is a mistake on the command line
 }
 
@@ -52,6 +54,7 @@ Exit codes:
 func execute(ctx context.Context, s environment, args []string) exitCode {
 	a := &app{environment: s}
 	root := a.root()
+	checkHelp(root)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -95,7 +98,24 @@ func (a *app) runs(body func(ctx context.Context, args []string) error) func(*co
 			return err
 		}
 		a.reached = true
+		a.noWait, _ = cmd.Flags().GetBool("no-wait") // most commands do not have the flag
 		return body(cmd.Context(), args)
+	}
+}
+
+// checkHelp makes 'help' refuse the names of commands that do not exist.
+func checkHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() != "help" {
+			continue
+		}
+		cmd.Args = func(_ *cobra.Command, args []string) error {
+			if _, unknown, err := root.Find(args); err != nil || len(unknown) > 0 {
+				return fmt.Errorf("%q is no command", strings.Join(args, " "))
+			}
+			return nil
+		}
 	}
 }
 

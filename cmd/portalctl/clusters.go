@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -89,13 +90,22 @@ func (a *app) writeKubeconfig(kubeconfig []byte, file string) error {
 		_, err := a.out.Write(kubeconfig)
 		return err
 	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	err := writeNew(file, func(w io.Writer) error { _, err := w.Write(kubeconfig); return err })
 	if err != nil {
 		return fmt.Errorf("the kubeconfig was not written: %w", err)
 	}
-	_, err = f.Write(kubeconfig)
-	if err = errors.Join(err, f.Close()); err == nil {
-		a.say("Wrote %s.", file)
+	a.say("Wrote %s.", file)
+	return nil
+}
+
+// writeNew writes a file that does not exist yet. If that fails, it leaves no part of it, which the next try would refuse to overwrite.
+func writeNew(file string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(write(f), f.Close()); err != nil {
+		err = errors.Join(err, os.Remove(file))
 	}
 	return err
 }
@@ -143,7 +153,7 @@ portal's specification, 5 nodes take 15 to 20 minutes. For more than 7 nodes, se
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeArgument(offerNamed(fieldCluster)),
 		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, args []string) error {
-			version, err := choice.resolve(ctx, client)
+			version, err := choice.resolve(ctx, client, w)
 			if err != nil {
 				return err
 			}

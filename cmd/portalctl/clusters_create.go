@@ -38,7 +38,7 @@ func (a *app) clustersCreate() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, _ []string) error {
 			var err error
-			if r.KubernetesVersionID, err = choice.resolve(ctx, client); err != nil {
+			if r.KubernetesVersionID, err = choice.resolve(ctx, client, w); err != nil {
 				return err
 			}
 			return a.createCluster(ctx, client, r, w)

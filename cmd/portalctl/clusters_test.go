@@ -3,6 +3,8 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,6 +74,22 @@ func TestKubeconfig(t *testing.T) {
 		d.run("clusters", "config", id, "--file", file).exits(exitOther).says("exists")
 		d.run("clusters", "config", "k8s-none").exits(exitNotFound)
 	})
+}
+
+// TestPartOfAFile: a file that could not be written to its end does not stay, or the next try would refuse to overwrite it.
+func TestPartOfAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	full := errors.New("no space left")
+	err := writeNew(file, func(w io.Writer) error { _, _ = io.WriteString(w, "apiVersion"); return full })
+	if _, left := os.Stat(file); !errors.Is(err, full) || !errors.Is(left, os.ErrNotExist) {
+		t.Errorf("%v, and then %v", err, left)
+	}
+	if err := writeNew(file, func(io.Writer) error { return nil }); err != nil {
+		t.Errorf("the next try: %v", err)
+	}
+	if err := writeNew(file, func(io.Writer) error { return nil }); !errors.Is(err, os.ErrExist) {
+		t.Errorf("a file is overwritten: %v", err)
+	}
 }
 
 func TestIsolatedNetworkIsTold(t *testing.T) {

@@ -70,9 +70,7 @@ func (a *app) config() (cloud.Config, error) {
 		}
 		config.CABundle = bundle
 	}
-	if a.verbose {
-		config.Observe = a.trace
-	}
+	config.Observe = a.observe
 	return config, nil
 }
 
@@ -172,6 +170,17 @@ func (a *app) line() (string, error) {
 		return "", err
 	}
 	return strings.TrimRight(text, "\r\n"), nil
+}
+
+// observe prints each request with --verbose, and what a person waits for in any case: a portal may ask to wait for an hour.
+func (a *app) observe(call cloud.Call) {
+	if a.verbose {
+		a.trace(call)
+	}
+	if call.RetryAfter > 0 {
+		a.say("The rate limit of the portal account is used up. The portal asks to wait %s, until %s.", call.RetryAfter.Round(time.Second),
+			time.Now().Add(call.RetryAfter).UTC().Format(time.RFC3339))
+	}
 }
 
 // trace prints a request for --verbose. A Call contains neither ids nor secrets.

@@ -119,6 +119,9 @@ func (a *app) doctor(ctx context.Context) error {
 	d.versions(ctx, client)
 	d.places(ctx, client)
 	d.lookup(ctx, client)
+	if err := ctx.Err(); err != nil { // the answers that are missing are no findings
+		return err
+	}
 	d.account(client, seen)
 	d.clocks(login, seen)
 	return a.printDiagnosis(d)

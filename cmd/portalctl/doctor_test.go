@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -50,6 +51,19 @@ func TestDoctorsAdvice(t *testing.T) {
 	})
 	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
 		d.with(passwordVariable, "canary-wrong").run("doctor").exits(exitCredentials)
+	})
+}
+
+// TestInterruptDoctor: Ctrl-C is no finding about the portal.
+func TestInterruptDoctor(t *testing.T) {
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		d.inject(emulator.Fault{Path: "/kubernetes-versions", Delay: 20 * time.Second})
+		ctx, interrupt := context.WithCancel(t.Context())
+		time.AfterFunc(2*time.Second, interrupt)
+		if r := d.runWithin(ctx, "doctor").exits(exitInterrupted); r.out != "" {
+			t.Errorf("printed %s", r.out)
+		}
+		waitIdle()
 	})
 }
 

@@ -98,6 +98,7 @@ var rules = []struct {
 	{cloud.IsForbidden, exitRefused, "this user's role does not allow it ('portalctl login' shows the role)"},
 	{cloud.IsNotFound, exitNotFound, "check the id. The portal gives the same answer for ids of another account, so " +
 		"check the user as well ('portalctl login')"},
+	{isBeyondBound, exitRefused, "ask for less, or have the bound raised"},
 	{cloud.IsBusy, exitLater, "another operation is running. Try again when its job has ended"},
 	{cloud.IsQuota, exitLater, "remove something, or have the account's quota raised"},
 	{cloud.IsCapacity, exitLater, "try again later, or in another zone"},
@@ -159,6 +160,12 @@ func isConfiguration(err error) bool {
 func isUnreadableToken(err error) bool {
 	var e *cloud.Error
 	return cloud.IsNotPortal(err) && errors.As(err, &e) && strings.Contains(e.Endpoint, "/mfa/") && e.Status < 300
+}
+
+// isBeyondBound reports whether a value of the request exceeds a quota by itself. It will at any time, unlike what others use up.
+func isBeyondBound(err error) bool {
+	var e *cloud.Error
+	return cloud.IsQuota(err) && errors.As(err, &e) && e.Field != ""
 }
 
 // isUnanswered reports whether there was no answer at all.

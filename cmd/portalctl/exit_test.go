@@ -104,6 +104,18 @@ func TestRoles(t *testing.T) {
 	})
 }
 
+// TestHelp: help for a command that does not exist is a mistake on the command line.
+func TestHelp(t *testing.T) {
+	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
+		for _, args := range [][]string{{"help"}, {"help", "clusters"}, {"help", "clusters", "scale"}, {"help", "completion"}, {"--help"}} {
+			d.run(args...).exits(exitOK).shows("Usage:")
+		}
+		for _, args := range [][]string{{"help", "nope"}, {"help", "clusters", "nope"}, {"nope"}, {"clusters", "nope"}} {
+			d.run(args...).exits(exitUsage).says("nope")
+		}
+	})
+}
+
 // TestExitCodesAreTold: the help lists each code once.
 func TestExitCodesAreTold(t *testing.T) {
 	var told []exitCode

@@ -18,8 +18,10 @@ const outageTimeout = 5 * time.Minute
 // errGone reports that the portal does not know a job any more that it started.
 var errGone = errors.New("the portal no longer knows the job")
 
-// follow looks at a job until it has ended, and returns it as it was seen last.
-func (a *app) follow(ctx context.Context, client *cloud.Client, kind, label string, job cloud.Job, timeout time.Duration) (cloud.Job, error) {
+// follow looks at a job until it has ended or the time is over, and returns it as it was seen last.
+func (a *app) follow(ctx context.Context, client *cloud.Client, kind, label string, job cloud.Job, w waiting) (cloud.Job, error) {
+	ctx, cancel := w.within(ctx)
+	defer cancel()
 	started := time.Now()
 	running := ratelimit.RunningJob{Kind: kind, ID: job.ID, Started: started}
 	p := &progress{out: a.err, isTerminal: a.live, label: label, started: started}
@@ -30,7 +32,7 @@ func (a *app) follow(ctx context.Context, client *cloud.Client, kind, label stri
 		reservation, err := client.ReservePoll(job.ID, running)
 		if at, later := cloud.RetryAt(err); later {
 			if p.waitUntil(ctx, at) != nil {
-				return job, interrupted(job.ID)
+				return job, notWaited(ctx, job, w)
 			}
 			continue
 		}
@@ -40,16 +42,16 @@ func (a *app) follow(ctx context.Context, client *cloud.Client, kind, label stri
 			job, heard = seen, time.Now()
 			p.show(string(job.Status))
 		case ctx.Err() != nil:
-			return job, interrupted(job.ID)
+			return job, notWaited(ctx, job, w)
 		case cloud.IsNotFound(err):
 			return job, fmt.Errorf("%w: %w", errGone, err)
+		case cloud.IsRateLimited(err): // the limiter's next refusal says when to come back
+			heard = time.Now()
+			p.show(fmt.Sprintf("%s when last seen; waiting for the rate limit", job.Status))
 		case !isTransient(err) || time.Since(heard) > outageTimeout:
 			return job, notFollowed(err, job.ID)
 		default:
 			p.show(fmt.Sprintf("%s when last seen, but %v; trying again", job.Status, err))
-		}
-		if !job.Done() && timeout > 0 && time.Since(started) >= timeout {
-			return job, tooLong(job, timeout)
 		}
 	}
 	return job, failed(job)
@@ -57,18 +59,22 @@ func (a *app) follow(ctx context.Context, client *cloud.Client, kind, label stri
 
 // isTransient reports whether the error is one after which the job is looked at again.
 func isTransient(err error) bool {
-	return cloud.IsUnavailable(err) || cloud.IsRateLimited(err) || cloud.IsBusy(err)
+	return cloud.IsUnavailable(err) || cloud.IsBusy(err)
 }
 
 func lookAgain(jobID string) string {
 	return "look at it again with 'portalctl jobs wait " + jobID + "'"
 }
 
-func interrupted(jobID string) error {
+// notWaited is the failure for a job that runs on when the context has ended: after the timeout, or by an interrupt.
+func notWaited(ctx context.Context, job cloud.Job, w waiting) error {
+	if errors.Is(context.Cause(ctx), errTimeout) {
+		return tooLong(job, w.timeout)
+	}
 	return &failure{
 		code:   exitInterrupted,
-		err:    fmt.Errorf("interrupted; job %s runs on at the portal", jobID),
-		advice: lookAgain(jobID),
+		err:    fmt.Errorf("interrupted; job %s runs on at the portal", job.ID),
+		advice: lookAgain(job.ID),
 	}
 }
 

@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"regexp"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -45,6 +47,26 @@ type secretMetadata struct {
 	Namespace string `json:"namespace"`
 }
 
+// namePart is a name in Kubernetes without dots (RFC 1123).
+const namePart = `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
+
+var (
+	secretName    = regexp.MustCompile(`^` + namePart + `(\.` + namePart + `)*$`)
+	namespaceName = regexp.MustCompile(`^` + namePart + `$`)
+)
+
+// check refuses names that no API server takes.
+func (m secretMetadata) check() error {
+	const letters = "must consist of lower case letters, digits and dashes, and begin and end with a letter or digit"
+	switch {
+	case len(m.Name) > 253 || !secretName.MatchString(m.Name):
+		return fmt.Errorf("--name %q %s. Dots are allowed, too", m.Name, letters)
+	case len(m.Namespace) > 63 || !namespaceName.MatchString(m.Namespace):
+		return fmt.Errorf("--namespace %q %s", m.Namespace, letters)
+	}
+	return nil
+}
+
 func (a *app) identityCommand() *cobra.Command {
 	var at secretMetadata
 	var check bool
@@ -56,6 +78,7 @@ func (a *app) identityCommand() *cobra.Command {
 		Long:    identityLong,
 		Example: "  portalctl identity --check --namespace fleet | kubectl apply --server-side -f -",
 		Args:    cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) error { return at.check() },
 		RunE: a.runs(func(ctx context.Context, _ []string) error {
 			config, err := a.credentials(ctx)
 			if err != nil {

@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -83,6 +84,12 @@ func TestIdentityRefusesWhatCannotBe(t *testing.T) {
 		d.with(caFileVariable, ca).run("identity").exits(exitUsage).says("--ca-file")
 		d.with(urlVariable, "http://portal.example").run("identity").exits(exitUsage).says("https")
 		d.with(seedVariable, "canary!").run("identity").exits(exitUsage)
+		for _, name := range []string{"My-Secret", "a_b", "a..b", "-a", "", strings.Repeat("a", 254)} {
+			d.run("identity", "--name", name).exits(exitUsage).says("--name", "lower case")
+		}
+		for _, namespace := range []string{"Fleet", "fleet.eu", "fleet ", "", strings.Repeat("a", 64)} {
+			d.run("identity", "--namespace", namespace).exits(exitUsage).says("--namespace", "lower case")
+		}
 		d.run("identity", "--requests-per-minute", "-1").exits(exitUsage).says("--requests-per-minute must be a number from 1")
 	})
 }

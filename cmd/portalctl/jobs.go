@@ -50,9 +50,12 @@ func (a *app) jobsWait() *cobra.Command {
 }
 
 func (a *app) waitForJob(ctx context.Context, client *cloud.Client, id string, w waiting) error {
+	ctx, cancel := w.within(ctx)
+	defer cancel()
 	job, err := client.Job(ctx, id)
+	err = w.unsent(ctx, err)
 	if err == nil && !job.Done() {
-		job, err = a.follow(ctx, client, "job", "job "+id, job, w.timeout)
+		job, err = a.follow(ctx, client, "job", "job "+id, job, w)
 	} else if err == nil {
 		err = failed(job)
 	}
@@ -91,8 +94,11 @@ func (a *app) printJob(job cloud.Job) error {
 	return a.printResult(job, id)
 }
 
-// printResult prints a job whose created resource is known.
+// printResult prints a job whose created resource is known. With --no-wait, it prints what a command prints then.
 func (a *app) printResult(job cloud.Job, id string) error {
+	if a.noWait {
+		return a.printJobID(job)
+	}
 	trouble := ""
 	if job.Error != nil {
 		trouble = job.Error.Error()
@@ -103,10 +109,16 @@ func (a *app) printResult(job cloud.Job, id string) error {
 	})
 }
 
-// printJobID prints the bare id, for scripts. Programs that read JSON get the whole record.
+// printJobID prints the bare id, for scripts. What existed before, or was created at once, has no job: then it prints nothing, and people
+// read the id of the resource. Programs that read JSON get the whole record.
 func (a *app) printJobID(job cloud.Job) error {
 	if a.output != formatTable {
 		return a.printValue(recordOf(job))
+	}
+	if job.ID == "" {
+		id, _ := job.CreatedID("", "")
+		a.say("There is no job to wait for. The id of the result is %s.", cell(id))
+		return nil
 	}
 	_, err := fmt.Fprintln(a.out, cell(job.ID))
 	return err

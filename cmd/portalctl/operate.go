@@ -43,21 +43,63 @@ func (w *waiting) bind(cmd *cobra.Command) {
 }
 
 func (w *waiting) bindTimeout(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&w.timeout, "timeout", cloud.StuckAfter,
-		"how long to wait for the job once the portal has accepted the request. The job continues afterwards. 0 means forever")
+	w.timeout = cloud.StuckAfter
+	cmd.Flags().Var((*patience)(&w.timeout), "timeout",
+		"how long to wait for the request's turn, and then for the job, which continues afterwards. 0 means forever")
+}
+
+// patience is a duration that is not negative.
+type patience time.Duration
+
+// String implements pflag.Value.
+func (p *patience) String() string { return time.Duration(*p).String() }
+
+// Type implements pflag.Value.
+func (p *patience) Type() string { return "duration" }
+
+// Set implements pflag.Value.
+func (p *patience) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err == nil && d < 0 {
+		err = errors.New("must not be negative")
+	}
+	*p = patience(d)
+	return err
+}
+
+// errTimeout is the cause of a context that --timeout has ended.
+var errTimeout = errors.New("--timeout is over")
+
+// within returns a context that ends after the timeout.
+func (w waiting) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if w.timeout == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, w.timeout, errTimeout)
+}
+
+// unsent returns the error of something that came before the request. The timeout may have ended it.
+func (w waiting) unsent(ctx context.Context, err error) error {
+	if err == nil || !errors.Is(context.Cause(ctx), errTimeout) {
+		return err
+	}
+	return &failure{
+		code: exitLater, err: fmt.Errorf("the login or the rate limit took longer than %s, so nothing was changed", w.timeout),
+		advice: "run the command again later, or with a longer --timeout",
+	}
 }
 
 // operate makes the call, follows its job to the end, and prints the job.
 func (a *app) operate(ctx context.Context, client *cloud.Client, o operation, w waiting) error {
-	job, err := sendChange(ctx, a, client, o.what, o.call)
+	job, err := sendChange(ctx, a, client, w, o.what, o.call)
 	if err != nil {
 		return o.explained(ctx, err)
 	}
-	if w.noWait && !job.Done() {
+	if w.noWait && !job.Failed() {
 		return a.printJobID(job)
 	}
 	if !job.Done() {
-		if job, err = a.follow(ctx, client, o.kind, o.what+" ("+job.ID+")", job, w.timeout); err != nil && !job.Done() {
+		if job, err = a.follow(ctx, client, o.kind, o.what+" ("+job.ID+")", job, w); err != nil && !job.Done() {
 			return o.explained(ctx, err)
 		}
 	}
@@ -121,23 +163,49 @@ func repeatable(context.Context) string {
 // longAnswer is how long the program waits for an answer before it says so. A portal may take minutes to answer a creation.
 const longAnswer = 10 * time.Second
 
-// sendChange makes a call that changes something. It can be interrupted until the request is sent, but not after: losing the
-// answer would leave it unknown whether a cluster was created. (A second Ctrl-C still ends the program.) For the same reason, --timeout
-// does not end it.
-func sendChange[T any](ctx context.Context, a *app, client *cloud.Client, what string, call func(context.Context) (T, error)) (none T, err error) {
-	if _, err := client.UserID(ctx); err != nil { // the login, which can be interrupted
-		return none, err
+// maxRefusals bounds how often a change is sent again that the rate limit has refused.
+const maxRefusals = 5
+
+// sendChange logs in and makes a call that changes something.
+func sendChange[T any](
+	ctx context.Context, a *app, client *cloud.Client, w waiting, what string, call func(context.Context) (T, error),
+) (result T, err error) {
+	login := func(ctx context.Context) error { _, err := client.UserID(ctx); return err }
+	return sendAfter(ctx, a, client, login, w, what, call)
+}
+
+// sendAfter makes a call that changes something after what has to come first, such as a login. It can be interrupted until the request is
+// sent, but not after: losing the answer would leave it unknown whether a cluster was created. (A second Ctrl-C still ends the program.) For the same reason,
+// --timeout does not end it then. A
+// request that the rate limit refused was not carried out, so the wait for the next turn can be interrupted again.
+func sendAfter[T any](
+	ctx context.Context, a *app, client *cloud.Client, first func(context.Context) error, w waiting, what string, call func(context.Context) (T, error),
+) (result T, err error) {
+	before, cancel := w.within(ctx)
+	defer cancel()
+	for try := 1; ; try++ {
+		if err := first(before); err != nil {
+			return result, w.unsent(before, err)
+		}
+		reservation, err := client.Wait(before, what, ratelimit.Mutation)
+		if err != nil {
+			return result, w.unsent(before, err)
+		}
+		result, err = sendReserved(ctx, a, reservation, what, call)
+		if !cloud.IsRateLimited(err) || try > maxRefusals {
+			return result, err
+		}
 	}
-	reservation, err := client.Wait(ctx, what, ratelimit.Mutation)
-	if err != nil {
-		return none, err
-	}
-	defer reservation.Cancel()
+}
+
+// sendReserved sends the request of a change once.
+func sendReserved[T any](ctx context.Context, a *app, r *ratelimit.Reservation, what string, call func(context.Context) (T, error)) (T, error) {
+	defer r.Cancel()
 	stop := context.AfterFunc(ctx, func() { a.say("Interrupted, waiting for the portal's answer to the %s.", what) })
 	defer stop()
 	late := time.AfterFunc(longAnswer, func() { a.say("The portal has not answered the %s yet. Waiting.", what) })
 	defer late.Stop()
-	return call(cloud.WithReservation(context.WithoutCancel(ctx), reservation))
+	return call(cloud.WithReservation(context.WithoutCancel(ctx), r))
 }
 
 // confirm asks before something is destroyed.

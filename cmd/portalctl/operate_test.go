@@ -100,9 +100,10 @@ func TestCreateFindsWhatDoesNotRun(t *testing.T) {
 	})
 }
 
-// TestSizeIsForThePortalToJudge: the usual bound of 50 workers can be raised, so only the portal refuses more.
+// TestSizeIsForThePortalToJudge: the usual bound of 50 workers can be raised, so only the portal refuses more. A script that tries again
+// later would be refused again.
 func TestSizeIsForThePortalToJudge(t *testing.T) {
-	for most, code := range map[int]exitCode{50: exitLater, 60: exitOK} {
+	for most, code := range map[int]exitCode{50: exitRefused, 60: exitOK} {
 		at(t, emulator.Options{MaxWorkers: most}, func(_ *testing.T, d *desk) {
 			d.run(d.createArgs("demo", "--size", "51")...).exits(code)
 			d.run(d.createArgs("other")...).exits(exitOK)
@@ -170,6 +171,14 @@ func TestNoWait(t *testing.T) {
 			t.Errorf("job %+v", j)
 		}
 		d.run("clusters", "scale", cluster, "--size", "4").exits(exitLater).says("RESOURCE_BUSY")
+		for _, args := range [][]string{{"vpcs", "create", "--name", "default"}, {"networks", "create", "--cidr", "10.1.0.0/24"}} {
+			if r := d.run(append(args, "--no-wait")...).exits(exitOK).says("no job to wait for"); r.out != "" {
+				t.Errorf("%q: a script reads the id of a job, and this is none: %q", args, r.out)
+			}
+			if j := decode[job](d.run(append(args, "--no-wait", "-ojson")...).exits(exitOK)); j.Status != "succeeded" || len(j.Result) != 1 {
+				t.Errorf("%q: %+v", args, j)
+			}
+		}
 		d.run("jobs", "get", "job-none").exits(exitNotFound)
 		d.run("jobs", "wait", "job-none").exits(exitNotFound)
 		waitIdle()
@@ -185,7 +194,7 @@ func TestStuckJob(t *testing.T) {
 		if took := time.Since(began); took != 30*time.Minute {
 			t.Errorf("waited %s", took)
 		}
-		if polls := d.calls("GET", "/jobs/{job_id}"); polls != 360 {
+		if polls := d.calls("GET", "/jobs/{job_id}"); polls != 359 {
 			t.Errorf("%d polls in half an hour, want one every 5 s", polls)
 		}
 		d.run("jobs", "wait", d.portal.Jobs()[0].ID, "--timeout", "20s").exits(exitStillRuns).says("after 20s")

@@ -34,7 +34,8 @@ func (a *app) passwordReset() *cobra.Command {
 				return err
 			}
 			defer client.Close()
-			if err := client.RequestPasswordReset(ctx, config.Email); err != nil {
+			call := func(ctx context.Context) error { return client.RequestPasswordReset(ctx, config.Email) }
+			if err := sendWithoutLogin(ctx, a, client, "request for a reset link", call); err != nil {
 				return withUnknownOutcomeAdvice(err, "run the same command again: at worst there are two links, and the newer one counts")
 			}
 			a.say("If %s is a user of the portal, a reset link is on its way there. The last part of the link is the reset "+
@@ -70,13 +71,21 @@ Every identity Secret with the old password stops working. 'portalctl identity' 
 				return err
 			}
 			defer client.Close()
-			if err := client.ResetPassword(ctx, token, config.Password); err != nil {
+			call := func(ctx context.Context) error { return client.ResetPassword(ctx, token, config.Password) }
+			if err := sendWithoutLogin(ctx, a, client, "new password", call); err != nil {
 				return withUnknownOutcomeAdvice(err, "try to log in with the new password: portalctl login")
 			}
 			a.say("The password is set. Try it: portalctl login")
 			return nil
 		}),
 	}
+}
+
+// sendWithoutLogin makes a call that changes something and needs no login.
+func sendWithoutLogin(ctx context.Context, a *app, client *cloud.Client, what string, call func(context.Context) error) error {
+	none := func(context.Context) error { return nil }
+	_, err := sendAfter(ctx, a, client, none, waiting{}, what, func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx) })
+	return err
 }
 
 // newPassword asks twice for a password, which is not shown.
@@ -115,7 +124,7 @@ func (a *app) mfaDisable() *cobra.Command {
 				return err
 			}
 			what := "disabling of MFA for " + args[0]
-			_, err := sendChange(ctx, a, client, what, func(ctx context.Context) (struct{}, error) {
+			_, err := sendChange(ctx, a, client, waiting{}, what, func(ctx context.Context) (struct{}, error) {
 				return struct{}{}, client.DisableMFA(ctx, args[0])
 			})
 			if err != nil {

@@ -70,8 +70,12 @@ func (p *progress) end() {
 	}
 }
 
-// waitUntil waits until a time or the context's end.
+// waitUntil waits until a time or the context's end. A context that ends at the same time ends first.
 func waitUntil(ctx context.Context, until time.Time) error {
+	if end, ends := ctx.Deadline(); ends && !end.After(until) {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {

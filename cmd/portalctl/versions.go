@@ -62,13 +62,15 @@ func (c *versionChoice) bind(a *app, cmd *cobra.Command) {
 }
 
 // resolve returns the id, and asks the portal only if it is not given.
-func (c *versionChoice) resolve(ctx context.Context, client *cloud.Client) (string, error) {
+func (c *versionChoice) resolve(ctx context.Context, client *cloud.Client, w waiting) (string, error) {
 	if c.id != "" {
 		return c.id, nil
 	}
+	ctx, cancel := w.within(ctx)
+	defer cancel()
 	versions, err := client.KubernetesVersions(ctx)
 	if err != nil {
-		return "", err
+		return "", w.unsent(ctx, err)
 	}
 	return pickVersion(versions, c.version)
 }

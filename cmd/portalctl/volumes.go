@@ -139,8 +139,10 @@ func (a *app) deleteVolumes(ctx context.Context, client *cloud.Client, ids []str
 	if err := a.printVolumes(records); err != nil || first == nil {
 		return err
 	}
-	if len(ids) > 1 {
-		code, advice := explain(first)
+	switch code, advice := explain(first); {
+	case code == exitInterrupted && failures < len(ids):
+		first = &failure{code: code, err: fmt.Errorf("interrupted; %d of %d volumes were not deleted", failures, len(ids)), advice: repeatable(ctx)}
+	case len(ids) > 1 && code != exitInterrupted:
 		first = &failure{code: code, err: fmt.Errorf("%d of %d volumes were not deleted: %w", failures, len(ids), first), advice: advice}
 	}
 	return first
@@ -149,9 +151,9 @@ func (a *app) deleteVolumes(ctx context.Context, client *cloud.Client, ids []str
 // deleteVolume deletes a volume, and follows the job if the portal answers with one.
 func (a *app) deleteVolume(ctx context.Context, client *cloud.Client, id string, w waiting) (cloud.Job, error) {
 	o := operation{kind: "volume", what: "delete of volume " + id, lost: repeatable}
-	job, err := sendChange(ctx, a, client, o.what, func(ctx context.Context) (cloud.Job, error) { return client.DeleteVolume(ctx, id) })
+	job, err := sendChange(ctx, a, client, w, o.what, func(ctx context.Context) (cloud.Job, error) { return client.DeleteVolume(ctx, id) })
 	if err == nil && !job.Done() && !w.noWait {
-		job, err = a.follow(ctx, client, o.kind, o.what+" ("+job.ID+")", job, w.timeout)
+		job, err = a.follow(ctx, client, o.kind, o.what+" ("+job.ID+")", job, w)
 	}
 	if err == nil {
 		err = failed(job)

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +118,26 @@ func TestDeleteSomeVolumes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestInterruptDeletionOfVolumes: after Ctrl-C the program says how many volumes it has not deleted. Repeated, it deletes the rest.
+func TestInterruptDeletionOfVolumes(t *testing.T) {
+	opts, args := emulator.Options{}, []string{"volumes", "delete", "--yes", "-ojson"}
+	for i := range 80 {
+		id := fmt.Sprintf("v-%02d", i)
+		opts.Volumes, args = append(opts.Volumes, emulator.Volume{ID: id}), append(args, id)
+	}
+	at(t, opts, func(t *testing.T, d *desk) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		time.AfterFunc(2*time.Second, interrupt)
+		r := d.runWithin(ctx, args...)
+		left := len(d.portal.Volumes())
+		if left == 0 || left == 80 {
+			t.Fatalf("%d of 80 volumes are left", left)
+		}
+		r.exits(exitInterrupted).says(fmt.Sprintf("interrupted; %d of 80 volumes were not deleted", left), "run the same command again").saysNot("nothing was changed")
+		d.run(args...).exits(exitOK)
+	})
 }
 
 // TestDeleteVolumesByJobs: jobs that fail, and jobs that nobody waits for.

@@ -65,9 +65,11 @@ repeated.`,
 
 // createVPC looks the name up before it creates a VPC, as the specification advises for scripts ("Limits", rule 4).
 func (a *app) createVPC(ctx context.Context, client *cloud.Client, request cloud.CreateVPCRequest, w waiting) error {
-	there, err := client.VPCs(ctx, request.Name)
+	before, cancel := w.within(ctx)
+	defer cancel()
+	there, err := client.VPCs(before, request.Name)
 	if err != nil {
-		return err
+		return w.unsent(before, err)
 	}
 	if len(there) > 0 {
 		return reuse(a, "VPC", "vpc", request.Name, there, func(v cloud.VPC) map[string]any { return record(v.Raw, v.ID) })

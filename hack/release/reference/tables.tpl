@@ -381,7 +381,7 @@ nothing on disk. With a seed, each command may wait up to half a minute for the 
 ### Output
 
 `-o json` and `-o yaml` have everything that the portal sent. Commands that start a job wait for it and print it: `.jobId`, `.status`, `.error.code`,
-and the created resource in `.result`. `--no-wait` prints the job's id instead. `-v` shows each request. Results go to standard output, everything
+and the created resource in `.result`. `--no-wait` prints the job's id instead, if there is a job. `-v` shows each request. Results go to standard output, everything
 else to standard error.
 
 ### Exit codes
@@ -402,7 +402,7 @@ else to standard error.
 | 130 | interrupted; a job that was started runs on |
 
 **Never repeat `clusters create` or `networks create` in a loop.** The API has no idempotency keys. After exit code 8, the message says how to find
-out what happened. You can repeat `scale`, `upgrade` and the deletions. Ctrl-C while a command waits leaves the job running.
+out what happened. You can repeat `scale`, `upgrade` and the deletions. Ctrl-C and `--timeout` end every wait. A job runs on.
 
 `source <(portalctl completion bash)` completes commands, flags and ids.
 
