@@ -137,13 +137,19 @@ bundle: known-version kube licenses ## Write the sandbox for this platform into 
 	@hack/bundle.sh $(RELEASE)/portal-sandbox-$(shell go env GOOS)-$(shell go env GOARCH).tar.gz '$(STAMP)'
 
 .PHONY: programs
-programs: ## Build portalctl and portal-emulator for several platforms into out/ (PROGRAM_PLATFORMS)
+programs: ## Build portalctl, portal-emulator and portal-conformance for several platforms into out/ (PROGRAM_PLATFORMS)
 	@mkdir -p $(RELEASE)
-	@for platform in $(PROGRAM_PLATFORMS); do for program in portalctl portal-emulator; do \
-		file=$(RELEASE)/$$program-$${platform/\//-}; \
-		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -ldflags '-s -w $(STAMP)' -o $$file ./cmd/$$program || exit 1; \
+	@for platform in $(PROGRAM_PLATFORMS); do \
+		export GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
+		for program in portalctl portal-emulator; do \
+			file=$(RELEASE)/$$program-$${platform/\//-}; \
+			go build -ldflags '-s -w $(STAMP)' -o $$file ./cmd/$$program || exit 1; \
+			echo "$$file"; \
+		done; \
+		file=$(RELEASE)/portal-conformance-$${platform/\//-}; \
+		$(CONFORMANCE) test -c -ldflags '-s -w' -o $(abspath $(RELEASE))/$${file##*/} . || exit 1; \
 		echo "$$file"; \
-	done; done
+	done
 
 # clusterctl refuses a release whose minor version metadata.yaml does not know.
 .PHONY: known-version

@@ -7,7 +7,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base32"
+	"errors"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -168,12 +170,25 @@ func listening(t *testing.T, changes ...func(*emulator.Options)) *site {
 	return s
 }
 
+// portalAt returns the base URL as the checks use it. They send the password there, so it must be HTTPS (specification, "Authentication",
+// rule 9).
+func portalAt(given string) (string, error) {
+	base, err := url.Parse(strings.TrimSpace(given))
+	if err != nil || base.Scheme != "https" || base.Hostname() == "" || base.User != nil {
+		return "", errors.New("-portal-url must begin with https://, and name a host without credentials. Nothing was sent")
+	}
+	return strings.TrimRight(base.String(), "/"), nil
+}
+
 // described returns the site that the flags and the environment describe.
 func described(t *testing.T) *site {
 	t.Helper()
+	base, err := portalAt(*portalURL)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var ca []byte
 	if *caFile != "" {
-		var err error
 		if ca, err = os.ReadFile(*caFile); err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +198,7 @@ func described(t *testing.T) *site {
 		t.Fatal("a portal needs -email, and the password in PORTAL_PASSWORD")
 	}
 	s := &site{
-		base: strings.TrimRight(*portalURL, "/"), via: network(t, ca), users: map[role]*user{anyone: main}, made: map[string]*creation{},
+		base: base, via: network(t, ca), users: map[role]*user{anyone: main}, made: map[string]*creation{},
 		shapes: map[string]string{}, poll: 5 * time.Second, create: *create, exhaust: *exhaust, neighbours: true,
 		tier: tier{perMinute: *rateLimit, burst: *rateBurst, workers: *maxWorkers},
 		wish: wish{zone: *zone, offering: *offering, sshKey: *sshKey, vpc: *vpcName, cidr: *cidr},

@@ -30,7 +30,7 @@ func TestFiles(t *testing.T) {
 	}
 	g.Expect(names).To(ContainElements(
 		"infrastructure-components.yaml", "metadata.yaml", "cluster-template.yaml", "clusterclass-portal.yaml",
-		"manager-image-"+platform+".tar", "manager-"+platform+".cdx.json", "portalctl-"+platform, "portal-emulator-"+platform,
+		"manager-image-"+platform+".tar", "manager-"+platform+".cdx.json", "portalctl-"+platform, "portal-emulator-"+platform, "portal-conformance-"+platform,
 		"licenses.tar.gz", "notes.md", "SHA256SUMS"))
 
 	check := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", "SHA256SUMS")
@@ -44,6 +44,9 @@ func TestFiles(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred(), string(out))
 		g.Expect(string(out)).To(HavePrefix(program + " version " + releaseVersion + " (commit "))
 	}
+	out, err = exec.CommandContext(t.Context(), filepath.Join(dir, "portal-conformance-"+platform), "-test.list", "^TestPortal$").CombinedOutput()
+	g.Expect(err).NotTo(HaveOccurred(), string(out))
+	g.Expect(string(out)).To(Equal("TestPortal\n"))
 }
 
 // TestNotes checks that the notes list the changes of what ships by their area, and nothing else.

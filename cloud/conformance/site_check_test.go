@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestPortalURL checks that no URL is accepted to which the password would travel in plain text, and that the error does not repeat the URL,
+// which may have a password.
+func TestPortalURL(t *testing.T) {
+	for given, want := range map[string]string{
+		"https://portal.example/api":       "https://portal.example/api",
+		" https://portal.example/api//\n":  "https://portal.example/api",
+		"https://portal.example:8443":      "https://portal.example:8443",
+		"http://portal.example/api":        "",
+		"HTTP://portal.example":            "",
+		"portal.example/api":               "",
+		"https:///api":                     "",
+		"https://me:canary@portal.example": "",
+		"https://portal.example/%":         "",
+	} {
+		got, err := portalAt(given)
+		if got != want || (err == nil) != (want != "") || err != nil && strings.Contains(err.Error(), "canary") {
+			t.Errorf("%q: %q, %v", given, got, err)
+		}
+	}
+}
