@@ -48,7 +48,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 func (r *Reconciler) reportNetwork(s *scope) {
 	network := ptr.Deref(s.portalCluster.Spec.Network, infrav1.PortalNetwork{})
 	if id := s.portalCluster.Annotations[infrav1.NetworkAnnotation]; id != "" {
-		r.event(s, infrav1.EventNetworkRemains, "Delete",
+		r.event(s, infrav1.EventNetworkRemains, "DeleteNetwork",
 			"Network %s, created from %s, remains at the portal: its API cannot delete networks. Delete it on the portal's pages", id, network.CIDR)
 		return
 	}
@@ -65,11 +65,12 @@ func (r *Reconciler) reportNetwork(s *scope) {
 			"portal's pages, and delete it there if nothing uses it", cidr)
 }
 
-// reportVPC emits an event about the VPC that remains at the portal. It may have been there before.
+// reportVPC emits an event about the VPC that remains at the portal. It may have been there before. The action differs from the network's:
+// the recorder counts two events of one object, reason and action as one, and drops the second text.
 func (r *Reconciler) reportVPC(s *scope) {
 	vpc := s.portalCluster.Spec.VPC
 	if state, _ := operation.Load(s.portalCluster); ptr.Deref(vpc.Create, false) && (s.portalCluster.Status.VPCID != "" || state.Last.Is(operation.CreateVPC)) {
-		r.event(s, infrav1.EventNetworkRemains, "Delete",
+		r.event(s, infrav1.EventNetworkRemains, "DeleteVPC",
 			"VPC %q, which may have been created for this object, remains at the portal: its API cannot delete VPCs. If nothing else uses the VPC, "+
 				"delete it on the portal's pages", vpc.Name)
 	}

@@ -4,13 +4,16 @@ package portalcluster
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -144,5 +147,31 @@ func TestReplacedObjectKeepsItsNetwork(t *testing.T) {
 	}
 	if c := b.get(); c.Annotations[infrav1.NetworkAnnotation] != id || c.Status.NetworkID != id || id == "" {
 		t.Errorf("the network was %q, the annotation is %q, and status has %q", id, c.Annotations[infrav1.NetworkAnnotation], c.Status.NetworkID)
+	}
+}
+
+// byKey keeps the text of each event as client-go's recorder does, which counts events that differ only in their text as one.
+type byKey map[string]string
+
+func (k byKey) Eventf(_, related runtime.Object, kind, reason, action, note string, args ...any) {
+	key := fmt.Sprint(related, kind, reason, action)
+	if _, found := k[key]; !found {
+		k[key] = fmt.Sprintf(note, args...)
+	}
+}
+
+// TestDeleteNamesNetworkAndVPC deletes a PortalCluster for which a network was created, and a VPC may have been. The events name both.
+func TestDeleteNamesNetworkAndVPC(t *testing.T) {
+	b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})
+	b.correct(func(spec *infrav1.PortalClusterSpec) { spec.VPC.Create = ptr.To(true) })
+	b.reconcile(5)
+	kept := byKey{}
+	b.r.Recorder = kept
+	if err := b.store.Delete(t.Context(), b.get()); err != nil {
+		t.Fatal(err)
+	}
+	b.reconcile(1)
+	if got := fmt.Sprint(kept); !strings.Contains(got, "Network "+b.portal.Networks()[0].ID) || !strings.Contains(got, `VPC "default"`) {
+		t.Errorf("events: %s", got)
 	}
 }

@@ -8,7 +8,9 @@
 //
 // The steps, in order (reconciler.go): identity → vpc → network. The creations of a VPC that does not exist and of a network from a CIDR
 // change something at the portal. They are operations (package operation), like the creation of a cluster. An interrupted call for a VPC is
-// settled by its name. The portal can neither list nor delete networks, so only a person can settle such a call, with spec.network.id.
+// settled by its name. Nothing is created for a portal cluster that exists, for example after a move or a restore: its record has the ids
+// of its VPC and network, and names at the portal may have changed since. The portal can neither list nor delete networks, so only a person
+// can settle a lost call for one, with spec.network.id.
 //
 // Deletion waits for the PortalControlPlane, which still needs the identity. Then the identity Secret is released. A network that
 // was created, or may have been created, remains at the portal, and an event names it.

@@ -33,6 +33,10 @@ func (r *Reconciler) reconcileNetwork(ctx context.Context, s *scope) outcome.Out
 		return outcome.Fail(err)
 	}
 	if s.portalCluster.Annotations[infrav1.NetworkAnnotation] == "" {
+		if s.exists && state.Op() == nil {
+			s.networkID = s.created.NetworkID
+			return outcome.DoneWith("the portal cluster exists, so no network is created from %s", network.CIDR)
+		}
 		if o := r.createNetwork(ctx, s, &state); !o.IsDone() {
 			return o
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -145,5 +146,44 @@ func TestCorrectedNetwork(t *testing.T) {
 	b.says(infrav1.NetworkReadyCondition, metav1.ConditionFalse, infrav1.RefusedReason, "was created from 10.1.0.0/24")
 	if b.get().Status.NetworkID != networks[0].ID {
 		t.Error("the CIDR could be corrected, although the network exists")
+	}
+}
+
+// TestPlaceOfAClusterThatExists moves or restores the objects of a portal cluster, which drops their status. At the portal, the VPC has
+// another name by now, or another VPC has its name. The object is ready with the place in the control plane's record, and nothing is created.
+func TestPlaceOfAClusterThatExists(t *testing.T) {
+	recorded := operation.Record{ClusterID: "cluster-1", ZoneID: "z", VPCID: "vpc-first", NetworkID: "net-first", Size: 3}
+	adopted := operation.Record{ClusterID: "cluster-1", TakenOver: true, Size: operation.SizeUnknown}
+	for title, test := range map[string]struct {
+		record  operation.Record
+		vpc     infrav1.PortalVPC
+		network *infrav1.PortalNetwork
+		want    [2]string // VPC and network
+	}{
+		"a renamed VPC":                 {recorded, infrav1.PortalVPC{Name: "renamed"}, nil, [2]string{"vpc-first", "net-first"}},
+		"another VPC of that name":      {recorded, infrav1.PortalVPC{Name: "default"}, nil, [2]string{"vpc-first", "net-first"}},
+		"a renamed VPC that it created": {recorded, infrav1.PortalVPC{Name: "renamed", Create: ptr.To(true)}, nil, [2]string{"vpc-first", "net-first"}},
+		"a network from a CIDR": {recorded, infrav1.PortalVPC{Name: "default"}, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"},
+			[2]string{"vpc-first", "net-first"}},
+		"an adopted cluster": {adopted, infrav1.PortalVPC{Name: "misspelt", Create: ptr.To(true)}, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"}, [2]string{}},
+	} {
+		t.Run(title, func(t *testing.T) {
+			b := newBench(t, test.network)
+			cp := b.withControlPlane()
+			cp.Spec.ClusterID = test.record.ClusterID
+			operation.State{Record: test.record}.Put(cp)
+			if err := b.store.Update(t.Context(), cp); err != nil {
+				t.Fatal(err)
+			}
+			b.correct(func(spec *infrav1.PortalClusterSpec) { spec.VPC = test.vpc })
+			b.reconcile(5)
+			b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
+			if got := b.get().Status; got.ZoneID != "z" || [2]string{got.VPCID, got.NetworkID} != test.want {
+				t.Errorf("zone %s, VPC %q, network %q, want %v", got.ZoneID, got.VPCID, got.NetworkID, test.want)
+			}
+			if vpcs, networks := b.calls("POST", "/vpcs"), b.calls("POST", "/networks"); vpcs+networks > 0 {
+				t.Errorf("the portal was asked for %d VPCs and %d networks", vpcs, networks)
+			}
+		})
 	}
 }

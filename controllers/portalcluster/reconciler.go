@@ -113,7 +113,8 @@ type scope struct {
 	vpcID         string
 	networkID     string
 	hasKubeconfig bool             // or the control plane is not ours
-	placed        bool             // the portal cluster exists or may exist, or the control plane is not ours
+	exists        bool             // the portal cluster exists or may exist, so nothing is created for it
+	placed        bool             // exists, or the control plane is not ours
 	released      bool             // it may have existed until this pass
 	created       operation.Record // what the portal cluster was created with, or may have been
 
@@ -194,8 +195,8 @@ func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: ref.Name}, controlPlane); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	s.hasKubeconfig, s.placed, s.created = hasKubeconfig(controlPlane), mayHaveCluster(controlPlane), created(controlPlane)
-	s.released = !s.placed && s.portalCluster.Status.ZoneID != ""
+	s.hasKubeconfig, s.exists, s.created = hasKubeconfig(controlPlane), mayHaveCluster(controlPlane), created(controlPlane)
+	s.placed, s.released = s.exists, !s.exists && s.portalCluster.Status.ZoneID != ""
 	return nil
 }
 

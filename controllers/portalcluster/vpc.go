@@ -20,14 +20,19 @@ import (
 // together look it up once. It is short because a person may replace the VPC by another one of that name.
 const vpcFresh = time.Minute
 
-// reconcileVPC resolves the VPC's name. One that was found is not looked up again, unless spec may name another one since then.
+// reconcileVPC resolves the VPC's name. One that was found is not looked up again, unless spec may name another one since then. The VPC of a
+// portal cluster that exists is the one in its record: the portal may list it under another name today, or list another one under its name.
+// If the record has none, because the cluster was adopted, the VPC need not be found: it is used only to place a new cluster.
 func (r *Reconciler) reconcileVPC(ctx context.Context, s *scope) outcome.Outcome {
 	vpc := s.portalCluster.Spec.VPC
 	switch {
+	case s.created.ZoneID != "":
+		s.vpcID = s.created.VPCID
+		return r.abandonVPC(ctx, s)
 	case vpc.ID == "" && s.portalCluster.Status.VPCID != "" && s.upToDate():
 		s.vpcID = s.portalCluster.Status.VPCID
 		return outcome.Outcome{}
-	case ptr.Deref(vpc.Create, false):
+	case ptr.Deref(vpc.Create, false) && !s.exists:
 		return r.ensureVPC(ctx, s, vpc.Name)
 	}
 	if o := r.abandonVPC(ctx, s); !o.IsDone() {
@@ -37,7 +42,11 @@ func (r *Reconciler) reconcileVPC(ctx context.Context, s *scope) outcome.Outcome
 		s.vpcID = vpc.ID
 		return outcome.Outcome{}
 	}
-	return r.lookUp(ctx, s, vpc.Name, func(missing outcome.Outcome) outcome.Outcome { return missing })
+	o := r.lookUp(ctx, s, vpc.Name, func(missing outcome.Outcome) outcome.Outcome { return missing })
+	if s.exists && o.Reason == infrav1.RefusedReason {
+		return outcome.Outcome{}
+	}
+	return o
 }
 
 // abandonVPC ends the creation of a VPC for which spec does not ask any more. Otherwise a network could not be created.
