@@ -33,9 +33,9 @@ const (
 	// that the garbage collector has just deleted.
 	OwnerAnnotation = "infrastructure.cluster.x-k8s.io/portal-owner"
 
-	// DeletionProtectionAnnotation is set by a person on a Cluster and its PortalControlPlane, to "true". The API server refuses to delete
-	// an object that has it. If one of the two has it, the provider does not delete the portal cluster. If the Cluster has it, worker nodes
-	// stay when all MachineDeployments are deleted.
+	// DeletionProtectionAnnotation is set by a person on a Cluster and its PortalControlPlane, to "true". Every other value but "" and "false"
+	// protects too. The API server refuses to delete an object that has it. If one of the two has it, the provider does not delete the portal
+	// cluster. If the Cluster has it, worker nodes stay when all MachineDeployments are deleted.
 	DeletionProtectionAnnotation = "infrastructure.cluster.x-k8s.io/deletion-protection"
 
 	// UserManagedAnnotation is set by a person on the kubeconfig Secret <cluster>-kubeconfig, to "true", if the kubeconfig is
@@ -75,9 +75,10 @@ const (
 	DecisionTrust Decision = "trust"
 )
 
-// DeletionProtected reports whether DeletionProtectionAnnotation of the object is "true".
+// DeletionProtected reports whether DeletionProtectionAnnotation protects the object.
 func DeletionProtected(obj metav1.Object) bool {
-	return obj.GetAnnotations()[DeletionProtectionAnnotation] == "true"
+	value := obj.GetAnnotations()[DeletionProtectionAnnotation]
+	return value != "" && value != "false"
 }
 
 // About returns the value of DecisionAnnotation for this decision about the operation or object with the id.

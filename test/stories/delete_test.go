@@ -159,7 +159,7 @@ func TestDeleteInForeground(t *testing.T) {
 func TestProtected(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	protected := map[string]string{infrav1.DeletionProtectionAnnotation: "true"}
+	protected := map[string]string{infrav1.DeletionProtectionAnnotation: "True"} // every value but "" and "false" protects
 	s.cluster.Annotations, s.controlPlane.Annotations = protected, maps.Clone(protected)
 	s.apply()
 	s.settled(2)

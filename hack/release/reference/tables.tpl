@@ -121,7 +121,7 @@ The names begin with `infrastructure.cluster.x-k8s.io/`. You set these:
 
 | Annotation | On | Value |
 | --- | --- | --- |
-| `deletion-protection` | Cluster and PortalControlPlane | `"true"` [refuses their deletion](deletion.md#protect-a-cluster) |
+| `deletion-protection` | Cluster and PortalControlPlane | every value but `""` and `"false"` [refuses their deletion](deletion.md#protect-a-cluster) |
 | `decision` | PortalControlPlane, PortalCluster | `retry:`, `abandon:` or `delete:` and an id, or `trust:` and a portal's address. The condition's message has the command |
 | `user-managed` | the kubeconfig Secret | `"true"`: the kubeconfig [is yours](credentials.md#private-control-planes) |
 
