@@ -28,3 +28,11 @@ func newWorkloads(mgr ctrl.Manager, hosts *cloud.Hosts, o Options) workloads {
 func (w workloads) Ensure(controlPlane client.ObjectKey, kubeconfig []byte) access.Workload {
 	return w.Connections.Ensure(controlPlane, kubeconfig)
 }
+
+// Known implements access.Workloads.
+func (w workloads) Known(controlPlane client.ObjectKey, digest string) access.Workload {
+	if known := w.Connections.Known(controlPlane, digest); known != nil {
+		return known
+	}
+	return nil
+}

@@ -18,7 +18,7 @@ const (
 // Condition types of a PortalControlPlane. It also has RollingOut, ScalingUp, ScalingDown, Paused and Deleting, like other
 // control planes.
 const (
-	// AvailableCondition reports whether the portal cluster runs and its API server answers.
+	// AvailableCondition reports whether the portal cluster runs and its API server answers the provider.
 	AvailableCondition = "Available"
 	// ProvisionedCondition reports whether the portal cluster exists, or what its creation waits for.
 	ProvisionedCondition = "Provisioned"
@@ -144,6 +144,9 @@ const (
 	// KubeconfigRefusedReason: the kubeconfig gives no access, and the portal has no other one. Its credentials have expired, the API
 	// server refuses them, or the certificate of the API server does not match it.
 	KubeconfigRefusedReason = "KubeconfigRefused"
+	// KubeconfigNotSharedReason: the provider has a kubeconfig, but others do not find it in the Secret. The management cluster refuses to
+	// store the Secret, or a user-managed Secret lacks the label by which Cluster API finds it.
+	KubeconfigNotSharedReason = "KubeconfigNotShared"
 	// SecretTakenReason: someone else wrote a Secret with the name of the kubeconfig Secret, or of the Secret with the empty bootstrap
 	// data. The provider neither uses nor replaces it.
 	SecretTakenReason = "SecretTaken"

@@ -200,6 +200,11 @@ type PortalControlPlaneStatus struct {
 	// +optional
 	UpToDateReplicas *int32 `json:"upToDateReplicas,omitempty"`
 
+	// kubeconfigExpires is when the client certificate in the kubeconfig Secret expires. It is set if that is within 30 days, and the portal
+	// has not issued another one, although it was asked. Of a user-managed Secret, the user has to renew the certificate.
+	// +optional
+	KubeconfigExpires *metav1.Time `json:"kubeconfigExpires,omitempty"`
+
 	// workers counts the worker nodes.
 	// +optional
 	Workers *WorkerCounts `json:"workers,omitempty"`
@@ -282,6 +287,7 @@ type PortalControlPlaneInitialization struct {
 // +kubebuilder:printcolumn:name="Wanted",type="string",JSONPath=`.spec.version`,priority=1
 // +kubebuilder:printcolumn:name="Portal Name",type="string",JSONPath=`.spec.clusterName`,priority=1
 // +kubebuilder:printcolumn:name="Portal ID",type="string",JSONPath=`.spec.clusterID`,priority=1
+// +kubebuilder:printcolumn:name="Kubeconfig Expires",type="string",JSONPath=`.status.kubeconfigExpires`,priority=1
 // +kubebuilder:printcolumn:name="Paused",type="string",JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=10
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=`.metadata.creationTimestamp`
 type PortalControlPlane struct {

@@ -755,6 +755,10 @@ func (in *PortalControlPlaneStatus) DeepCopyInto(out *PortalControlPlaneStatus) 
 		*out = new(int32)
 		**out = **in
 	}
+	if in.KubeconfigExpires != nil {
+		in, out := &in.KubeconfigExpires, &out.KubeconfigExpires
+		*out = (*in).DeepCopy()
+	}
 	if in.Workers != nil {
 		in, out := &in.Workers, &out.Workers
 		*out = new(WorkerCounts)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -33,6 +34,8 @@ type Kubeconfigs struct {
 type Workloads interface {
 	// Ensure returns the connection with the kubeconfig, which is a new one if the kubeconfig is.
 	Ensure(controlPlane client.ObjectKey, kubeconfig []byte) Workload
+	// Known returns the connection if it was made with the kubeconfig that has the digest (package kubeconfig), or nil.
+	Known(controlPlane client.ObjectKey, digest string) Workload
 	Drop(controlPlane client.ObjectKey)
 	// Source wakes the control planes whose workload cluster has changed.
 	Source() source.Source
@@ -52,33 +55,48 @@ type Workload interface {
 // Way is how far the way to a workload cluster leads in a pass.
 type Way struct {
 	Workload Workload        // the connection, or nil
-	Access   workload.Access // how the API server reacts to the stored kubeconfig
+	Access   workload.Access // how the API server reacts to the kubeconfig
 	// UserManaged is the name of the kubeconfig Secret if it is user-managed.
 	UserManaged string
+	// Ends is when the client certificate in the kubeconfig ends, if a person has to see to that (credentials.go), or nil.
+	Ends *metav1.Time
+
+	expires time.Time // of the credentials in the stored kubeconfig, or zero
 }
+
+// Open reports whether the workload cluster can be reached, or is being connected to. That may be so although the Secret is not as it should
+// be.
+func (w Way) Open() bool { return w.Workload != nil && !w.Access.Failing() }
 
 const (
 	// accessExpired: like unauthorized or unreachable, and the credentials have expired.
 	accessExpired workload.Access = "expired"
-	// accessChanged: the Secret does not hold the kubeconfig that the provider stored last. The API server is not asked.
+	// accessChanged: the Secret does not hold the kubeconfig that the provider fetched last, and no connection with that one is known. The API
+	// server is not asked.
 	accessChanged workload.Access = "changed"
 )
 
 // connect finds out how the API server reacts to the stored kubeconfig. If the Secret holds neither the provider's kubeconfig nor a
-// user's, no server is asked.
+// user's, the server that it names is not asked. A connection that was made with the provider's kubeconfig goes on: the Secret may be gone, as
+// in a namespace that is being deleted, or the management cluster may have refused to store it.
 func (k *Kubeconfigs) connect(p *pass.Pass, stored storedKubeconfig) (w Way) {
+	key := client.ObjectKeyFromObject(p.ControlPlane)
 	if !stored.writtenByProvider(p.Record) && !kubeconfig.UserManaged(stored.Secret) {
-		return Way{Access: accessChanged}
-	}
-	w.Workload = k.Workloads.Ensure(client.ObjectKeyFromObject(p.ControlPlane), stored.content())
-	w.Access = w.Workload.Access()
-	if !w.Access.Failing() || w.Access == workload.Unusable {
+		if w.Workload = k.Workloads.Known(key, p.Record.KubeconfigDigest); w.Workload == nil {
+			return Way{Access: accessChanged}
+		}
+		w.Access = w.Workload.Access()
 		return w
 	}
-	if config, err := kubeconfig.RESTConfig(stored.content()); err == nil {
-		if expires := expiry(config); !expires.IsZero() && time.Now().After(expires) {
-			w.Access = accessExpired
-		}
+	w.Workload = k.Workloads.Ensure(key, stored.content())
+	w.Access = w.Workload.Access()
+	config, err := kubeconfig.RESTConfig(stored.content())
+	if err != nil {
+		return w
+	}
+	w.Ends, w.expires = endsSoon(config.CertData, time.Now()), expiry(config)
+	if w.Access.Failing() && w.Access != workload.Unusable && !w.expires.IsZero() && time.Now().After(w.expires) {
+		w.Access = accessExpired
 	}
 	return w
 }

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
 )
 
 const (
@@ -18,7 +20,25 @@ const (
 	renewShare = 2.0 / 3
 	// renewPause is the shortest time between two such fetches, even for credentials with a short lifetime.
 	renewPause = 30 * time.Second
+	// warnBefore is how long before its end a client certificate is reported. Portals issue certificates for a year, and a new one needs the
+	// portal's support, which needs time.
+	warnBefore = 30 * 24 * time.Hour
 )
+
+// endsSoon returns when the client certificate, the first in the PEM data, ends, if that is within warnBefore and a portal that renews
+// certificates would have renewed it: less than a quarter of its lifetime is left. The provider has asked for another one by then
+// (renewShare). Otherwise, it returns nil.
+func endsSoon(data []byte, now time.Time) *metav1.Time {
+	certificates, err := certutil.ParseCertsPEM(data)
+	if err != nil {
+		return nil
+	}
+	begins, ends := certificates[0].NotBefore, certificates[0].NotAfter
+	if left := ends.Sub(now); left > min(warnBefore, ends.Sub(begins)/4) {
+		return nil
+	}
+	return ptr.To(metav1.NewTime(ends))
+}
 
 // expiry returns when the credentials in a kubeconfig expire, or zero if they do not expire or do not show it. If there are a
 // certificate and a token, the earlier time counts.

@@ -15,7 +15,7 @@ import (
 // TestExpiry reads when credentials expire. Credentials that do not contain a time have none.
 func TestExpiry(t *testing.T) {
 	soon, late := time.Unix(2_000_000_000, 0), time.Unix(2_100_000_000, 0)
-	certificate, _ := kubeconfigs.ClientPair(t, late)
+	certificate, _ := kubeconfigs.ClientPair(t, soon, late)
 	token := func(at time.Time) string { return kubeconfigs.JWT(fmt.Sprintf(`{"sub":"a","exp":%d}`, at.Unix())) }
 	tests := map[string]struct {
 		certificate []byte
@@ -74,5 +74,33 @@ func TestRenewIn(t *testing.T) {
 				t.Errorf("%s, %t; want %s, %t", wait, due, test.wait, test.due)
 			}
 		})
+	}
+}
+
+// TestEndsSoon checks when the end of a client certificate is reported. One that lasts a year is reported 30 days before. One that a portal
+// renews all the time is not, unless the renewal did not come.
+func TestEndsSoon(t *testing.T) {
+	const day = 24 * time.Hour
+	now := time.Unix(2_000_000_000, 0)
+	for title, test := range map[string]struct {
+		life, left time.Duration
+		want       bool
+	}{
+		"a year, 31 days left": {365 * day, 31 * day, false},
+		"a year, 29 days left": {365 * day, 29 * day, true},
+		"a year, expired":      {365 * day, -day, true},
+		"a day, a third left":  {day, 8 * time.Hour, false},
+		"a day, an hour left":  {day, time.Hour, true},
+	} {
+		t.Run(title, func(t *testing.T) {
+			ends := now.Add(test.left)
+			certificate, _ := kubeconfigs.ClientPair(t, ends.Add(-test.life), ends)
+			if got := endsSoon(certificate, now); (got != nil) != test.want || test.want && !got.Time.Equal(ends) {
+				t.Errorf("reported: %v", got)
+			}
+		})
+	}
+	if got := endsSoon([]byte("token"), now); got != nil {
+		t.Errorf("without a certificate: %v", got)
 	}
 }

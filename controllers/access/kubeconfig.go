@@ -72,6 +72,7 @@ func (k storedKubeconfig) taken(record operation.Record) bool {
 const (
 	whyUpgrade  = "upgrade"
 	whyExpiring = "expiring"
+	whyChanged  = "changed" // the Secret does not hold the kubeconfig that was fetched last
 )
 
 // Keep keeps the kubeconfig Secret (CAPI contract, Cluster kubeconfig management) and the endpoint. An existing
@@ -88,28 +89,48 @@ func (k *Kubeconfigs) Keep(ctx context.Context, p *pass.Pass) (w Way, o outcome.
 	case stored.taken(p.Record):
 		k.Secrets.Forget(secretKey(p))
 		return w, takenSecret(stored)
-	case !stored.missing:
-		if _, err := ownerref.RestoreSecret(ctx, k.Client, p.ControlPlane, p.Cluster.Name, stored.Secret); err != nil {
-			return w, outcome.Fail(err)
-		}
 	}
-	if stored.missing || !p.ControlPlane.Spec.ControlPlaneEndpoint.IsValid() {
-		o = k.fetchKubeconfig(ctx, p, &w, stored, pass.WhyMissing)
-		return w, o
-	}
+	owned := k.restoreOwner(ctx, p, &stored)
 	w = k.connect(p, stored)
 	why, again := w.whyFetch(p, stored)
 	if why == "" {
-		return w, outcome.Outcome{}.In(again)
+		return w, owned.NoLaterThan(again)
 	}
 	o = k.fetchKubeconfig(ctx, p, &w, stored, why)
 	switch {
+	case why == pass.WhyMissing, o.IsDone(), o.Reason == infrav1.KubeconfigNotSharedReason:
+		return w, o
 	case !p.Gone.IsDone():
 		return w, outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the portal cluster: see condition Provisioned")
-	case w.Access == accessExpired || w.Access == workload.Unusable || w.Access == accessChanged:
-		return w, w.unusable(o)
+	case why == whyChanged || w.Access == accessExpired || w.Access == workload.Unusable:
+		return w, w.unusable(why, o)
 	}
-	return w, outcome.Outcome{}.In(o.RequeueAfter) // the old one may still do
+	return w, owned.NoLaterThan(o.RequeueAfter) // the old one may still do
+}
+
+// restoreOwner makes the control plane the owner of the Secret again, after a move or a restore. A refusal is not repeated at once, and ends
+// nothing else.
+func (k *Kubeconfigs) restoreOwner(ctx context.Context, p *pass.Pass, stored *storedKubeconfig) outcome.Outcome {
+	if stored.missing {
+		return outcome.Outcome{}
+	}
+	return p.Backoff.Do("kubeconfig owner", stored.ResourceVersion, func() outcome.Outcome {
+		restored := stored.DeepCopy()
+		switch _, err := ownerref.RestoreSecret(ctx, k.Client, p.ControlPlane, p.Cluster.Name, restored); {
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			return outcome.RetryAfter(0) // it was changed a moment ago: look at it
+		case err != nil:
+			return notShared(restored.Name, err)
+		}
+		stored.Secret = restored
+		return outcome.Outcome{}
+	})
+}
+
+// notShared is the outcome if the management cluster refuses to store the Secret. The provider uses the kubeconfig all the same.
+func notShared(name string, err error) outcome.Outcome {
+	return outcome.StallFor(0, infrav1.KubeconfigNotSharedReason, "Secret %s cannot be written: %v. Correct what refuses it, for example a quota or a "+
+		"policy. The provider has a kubeconfig and tries again, but Cluster API and users may have none, or an old one", name, err)
 }
 
 // Forget drops what is known of the kubeconfig Secret of a control plane that goes.
@@ -140,16 +161,16 @@ func secretKey(p *pass.Pass) client.ObjectKey {
 // whyFetch returns the reason to fetch the kubeconfig now, or "" and the time until it has to be renewed.
 func (w Way) whyFetch(p *pass.Pass, stored storedKubeconfig) (why string, again time.Duration) {
 	switch {
+	case stored.missing || !p.ControlPlane.Spec.ControlPlaneEndpoint.IsValid():
+		return pass.WhyMissing, 0
+	case !stored.writtenByProvider(p.Record):
+		return whyChanged, 0
 	case w.Access.Failing():
 		return string(w.Access), 0
 	case p.Record.UpgradeID != "" && stored.Annotations[fetchedAfterAnnotation] != p.Record.UpgradeID:
 		return whyUpgrade, 0
 	}
-	config, err := kubeconfig.RESTConfig(stored.content())
-	if err != nil {
-		return string(workload.Unusable), 0
-	}
-	again, due := renewIn(expiry(config), stored.fetched(), time.Now())
+	again, due := renewIn(w.expires, stored.fetched(), time.Now())
 	if due {
 		return whyExpiring, 0
 	}
@@ -157,14 +178,14 @@ func (w Way) whyFetch(p *pass.Pass, stored storedKubeconfig) (why string, again 
 }
 
 // unusable is the outcome if the stored kubeconfig cannot be used and the portal returned no other one.
-func (w Way) unusable(fetch outcome.Outcome) outcome.Outcome {
+func (w Way) unusable(why string, fetch outcome.Outcome) outcome.Outcome {
 	reason, state := infrav1.KubeconfigRefusedReason, "the credentials in the stored kubeconfig have expired"
 	advice := ", and the portal returns no newer ones. Ask the portal's support for new credentials"
-	switch w.Access {
-	case workload.Unusable:
+	switch {
+	case w.Access == workload.Unusable:
 		reason, state = infrav1.KubeconfigInvalidReason, "the content of the kubeconfig Secret is not an allowed kubeconfig"
-	case accessChanged:
-		reason, state = infrav1.KubeconfigInvalidReason, "the kubeconfig Secret was changed by someone else, so it is not used"
+	case why == whyChanged:
+		reason, state = infrav1.KubeconfigInvalidReason, "the kubeconfig Secret does not hold the kubeconfig that the provider fetched last, so it is not used"
 		advice = ". The provider fetches the kubeconfig again"
 	}
 	if fetch.Kind != outcome.Retry && fetch.Message != "" {
@@ -189,20 +210,21 @@ func (k *Kubeconfigs) fetchKubeconfig(ctx context.Context, p *pass.Pass, w *Way,
 		if err != nil {
 			return outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "the portal's kubeconfig cannot be used: %v", err)
 		}
-		same := !stored.missing && bytes.Equal(stored.content(), config) && w.Access != accessChanged
+		same := bytes.Equal(stored.content(), config) && stored.writtenByProvider(p.Record)
 		if o := recordCluster(ctx, p, endpoint, kubeconfig.Digest(config)); !o.IsDone() {
 			return o
 		}
-		switch err := k.storeKubeconfig(ctx, p, stored, config); {
-		case stored.missing && apierrors.IsAlreadyExists(err):
-			return outcome.RetryAfter(0) // it was created a moment ago: look at it
-		case err != nil:
-			return outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "Secret %s cannot be written: %v", stored.Name, err)
-		case same && why != pass.WhyMissing:
+		name, err := stored.Name, k.storeKubeconfig(ctx, p, stored, config)
+		switch {
+		case stored.missing && apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
+			return outcome.RetryAfter(0) // it was created or deleted a moment ago: look at it
+		case err == nil && same && why != pass.WhyMissing:
 			return outcome.WaitFor(0, infrav1.ReadyReason, "") // asked again ever more slowly
 		}
-		w.Workload = k.Workloads.Ensure(client.ObjectKeyFromObject(p.ControlPlane), config)
-		w.Access = workload.Connecting
+		*w = Way{Workload: k.Workloads.Ensure(client.ObjectKeyFromObject(p.ControlPlane), config), Access: workload.Connecting}
+		if err != nil {
+			return notShared(name, err)
+		}
 		return outcome.Outcome{}
 	})
 }

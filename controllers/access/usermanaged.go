@@ -5,6 +5,8 @@ package access
 import (
 	"context"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
@@ -53,6 +55,10 @@ func (k *Kubeconfigs) useUserManaged(ctx context.Context, p *pass.Pass, stored s
 	case w.Access == accessExpired:
 		return w, outcome.StallFor(0, infrav1.KubeconfigRefusedReason, "the credentials in the user-managed Secret %s have expired. %s",
 			stored.Name, correctUserManaged)
+	}
+	if _, labeled := stored.Labels[clusterv1.ClusterNameLabel]; !labeled {
+		return w, outcome.StallFor(0, infrav1.KubeconfigNotSharedReason, "Cluster API does not find the user-managed Secret %s without its label: "+
+			"kubectl label secret %s -n %s %s=%s", stored.Name, stored.Name, stored.Namespace, clusterv1.ClusterNameLabel, p.Cluster.Name)
 	}
 	return w, outcome.Outcome{}
 }

@@ -5,7 +5,7 @@
 //
 // There are two sorts of metrics. Counters of requests, logins and ended jobs count each event when it happens (portal.go).
 // Gauges are read when Prometheus scrapes: the accounts' rate limits from their limiters (accounts.go), and the operations in
-// flight from the annotations of the objects (operations.go). So no series is left behind when an object or an account is gone,
+// flight and expiring kubeconfigs from the objects (operations.go). So no series is left behind when an object or an account is gone,
 // and a manager that has just started reports the same as the one before it. Conditions and workers are metrics of
 // kube-state-metrics (config/metrics/kube-state-metrics).
 //

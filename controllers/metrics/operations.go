@@ -3,6 +3,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -25,9 +26,12 @@ var (
 		"Time at which the oldest job in flight was requested, in seconds since 1970, by operation. Absent without a job.", "operation")
 	unknownOutcomes = newDesc("unknown_outcomes",
 		"Creations whose outcome is unknown, held until a person decides, by operation.", "operation")
+	kubeconfigExpires = newDesc("kubeconfig_expires_timestamp_seconds",
+		"Time at which the client certificate in the kubeconfig of a Cluster (namespace/name) expires, in seconds since 1970. Absent unless that is soon.",
+		"cluster")
 )
 
-// Operations collects the operations in flight from the annotations of the objects.
+// Operations collects the operations in flight from the annotations of the objects, and from their status which kubeconfigs expire soon.
 type Operations struct {
 	// Reader of the manager's cache.
 	Reader client.Reader
@@ -42,6 +46,7 @@ func (o *Operations) Describe(ch chan<- *prometheus.Desc) {
 	ch <- jobsInFlight
 	ch <- oldestJobStart
 	ch <- unknownOutcomes
+	ch <- kubeconfigExpires
 }
 
 // Collect implements prometheus.Collector.
@@ -59,6 +64,12 @@ func (o *Operations) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	all.collectOperations(ch)
+	for i := range all.controlPlanes.Items {
+		cp := &all.controlPlanes.Items[i]
+		if expires := cp.Status.KubeconfigExpires; expires != nil {
+			ch <- gauge(kubeconfigExpires, float64(expires.Unix()), cp.Namespace+"/"+cmp.Or(cp.Labels[clusterv1.ClusterNameLabel], cp.Name))
+		}
+	}
 }
 
 // objects are the objects with operations.

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -93,6 +94,17 @@ func TestOperations(t *testing.T) {
 		oldest_job_start_timestamp_seconds{operation="create-network"} 9.4668481e+08
 		oldest_job_start_timestamp_seconds{operation="scale"} 9.4668482e+08
 	`)
+	o.samples("kubeconfig_expires", "")
+	controlPlane := &infrav1.PortalControlPlane{}
+	if err := o.store.Get(t.Context(), client.ObjectKeyFromObject(last), controlPlane); err != nil {
+		t.Fatal(err)
+	}
+	controlPlane.Labels = map[string]string{clusterv1.ClusterNameLabel: "prod"}
+	controlPlane.Status.KubeconfigExpires = ptr.To(metav1.Unix(1_900_000_000, 0))
+	if err := o.store.Update(t.Context(), controlPlane); err != nil {
+		t.Fatal(err)
+	}
+	o.samples("kubeconfig_expires", `kubeconfig_expires_timestamp_seconds{cluster="`+last.GetNamespace()+`/prod"} 1.9e+09`)
 	o.samples("unknown_outcomes", `
 		unknown_outcomes{operation="create"} 2
 		unknown_outcomes{operation="create-network"} 0

@@ -72,6 +72,14 @@ func (w *connections) Ensure(_ client.ObjectKey, content []byte) access.Workload
 	return &one
 }
 
+// Known implements Workloads.
+func (w *connections) Known(key client.ObjectKey, digest string) access.Workload {
+	if kubeconfig.Digest([]byte(w.kubeconfig)) != digest {
+		return nil
+	}
+	return w.Ensure(key, []byte(w.kubeconfig))
+}
+
 // Drop implements Workloads.
 func (w *connections) Drop(key client.ObjectKey) { w.dropped = append(w.dropped, key) }
 

@@ -29,9 +29,9 @@ func (r *Reconciler) reconcileConnection(ctx context.Context, s *scope) outcome.
 	return r.memory(s).outage.Tolerate(connected, infrav1.ConnectionDownReason, s.readWorkload(ctx))
 }
 
-// readWorkload reads Nodes and version of the workload cluster.
+// readWorkload reads Nodes and version of the workload cluster. A connection is enough: the Secret may be refused, missing or changed.
 func (s *scope) readWorkload(ctx context.Context) (o outcome.Outcome) {
-	if !s.done(infrav1.KubeconfigReadyCondition) {
+	if !s.done(infrav1.KubeconfigReadyCondition) && !(s.way.Open() && s.Gone.IsDone()) {
 		return outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the kubeconfig: see condition KubeconfigReady")
 	}
 	if s.serverVersion, o = s.way.ServerVersion(&s.Pass); !o.IsDone() {

@@ -151,7 +151,7 @@ func TestFetchesBeforeExpiry(t *testing.T) {
 	var now string
 	withFixture(t, &now, func(f *fixture) {
 		issue := func() {
-			certificate, key := kubeconfigs.ClientPair(t, time.Now().Add(3*time.Hour))
+			certificate, key := kubeconfigs.ClientPair(t, time.Now(), time.Now().Add(3*time.Hour))
 			now = kubeconfigs.For("server: 'https://192.0.2.1'", fmt.Sprintf("client-certificate-data: %s, client-key-data: %s",
 				base64.StdEncoding.EncodeToString(certificate), base64.StdEncoding.EncodeToString(key)))
 		}
@@ -179,6 +179,9 @@ func TestFetchesBeforeExpiry(t *testing.T) {
 		}
 		if got := f.fetches() - 2; got < 3 || got > 8 {
 			t.Errorf("%d fetches in the last hour", got)
+		}
+		if f.controlPlane().Status.KubeconfigExpires == nil {
+			t.Error("status does not show that the kubeconfig expires")
 		}
 	})
 }

@@ -147,10 +147,15 @@ func operationReason(op *operation.Operation) string {
 	return infrav1.ScalingUpReason
 }
 
-// reportAvailable sets Available from the first condition that keeps the API server from being used.
+// reportAvailable sets Available from the first condition that keeps the API server from being used. While the provider is connected, the
+// Secret does not.
 func (s *scope) reportAvailable() {
-	outcome.Summarize(s.ControlPlane, infrav1.AvailableCondition,
-		infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition, infrav1.ConnectedCondition)
+	needed := []string{infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition, infrav1.ConnectedCondition}
+	if s.way.Open() {
+		needed = []string{infrav1.ProvisionedCondition, infrav1.ConnectedCondition}
+		s.ControlPlane.Status.KubeconfigExpires = s.way.Ends
+	}
+	outcome.Summarize(s.ControlPlane, infrav1.AvailableCondition, needed...)
 	// clusterctl describe shows this condition next to the wanted version, which looks as if that version were running.
 	version := conditions.Get(s.ControlPlane, infrav1.VersionUpToDateCondition)
 	if conditions.IsTrue(s.ControlPlane, infrav1.AvailableCondition) && version != nil && version.Status == metav1.ConditionFalse {

@@ -44,9 +44,14 @@ func (f *fixture) volume(name, driver, id string) {
 // remove takes the deletion of the connected cluster one step further, and returns the events about volumes.
 func (f *fixture) remove() (volumes []string) {
 	f.Helper()
+	return f.removeBy(access.Way{Workload: &f.workloads.connection, Access: f.workloads.access})
+}
+
+func (f *fixture) removeBy(way access.Way) (volumes []string) {
+	f.Helper()
 	cluster := &clusterv1.Cluster{}
 	cluster.Namespace, cluster.Name = prod.Namespace, prod.Name
-	s := &scope{Pass: pass.Pass{ControlPlane: f.controlPlane(), Cluster: cluster}, way: access.Way{Workload: &f.workloads.connection, Access: f.workloads.access},
+	s := &scope{Pass: pass.Pass{ControlPlane: f.controlPlane(), Cluster: cluster}, way: way,
 		outcomes: map[string]outcome.Outcome{}}
 	s.Identity = identity.Identity{Portal: f.cloud, Version: "1"}
 	s.State, s.Tools = stateOf(s.ControlPlane), f.manager.tools(s)

@@ -5,6 +5,7 @@ package workload
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"net"
 	"net/url"
 	"sync"
@@ -59,6 +60,17 @@ func (c *Connections) Ensure(key client.ObjectKey, kubeconfig []byte) *Connectio
 	c.all[key] = c.open(key, kubeconfig)
 	c.all[key].digest = digest
 	return c.all[key]
+}
+
+// Known returns the connection if its kubeconfig has this SHA-256 digest, or nil. A kubeconfig that could not be stored, or whose Secret is
+// gone, is used until the manager stops.
+func (c *Connections) Known(key client.ObjectKey, digest string) *Connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.all[key]; known != nil && hex.EncodeToString(known.digest[:]) == digest {
+		return known
+	}
+	return nil
 }
 
 // Drop ends the connection, if there is one.

@@ -18,25 +18,25 @@ func (f *fixture) troubles() {
 	f.Helper()
 	f.lock("locked", infrav1.IdentityPassword, "not the password")
 	f.create("locked", "locked", "")
-	f.raised("LoginRefused")
+	f.raised("PortalLoginRefused")
 
 	f.lock("away", infrav1.IdentityBaseURL, "https://"+freeAddress(f.T))
 	f.create("away", "away", "")
 	f.raised("PortalUnreachable")
 
 	f.create("gone", f.box.Identity.Name, "cluster-that-nobody-knows")
-	f.raised("ClusterGoneAtPortal")
+	f.raised("PortalClusterGone")
 
 	f.inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Count: 1, After: true, Cut: true})
 	f.create("lost", f.box.Identity.Name, "")
-	f.raised("OutcomeUnknown")
+	f.raised("PortalOutcomeUnknown")
 
 	f.inject(emulator.Fault{Count: 3, Status: 429, RetryAfter: time.Second})
 	f.create("limited", f.box.Identity.Name, "")
-	f.raised("RateLimited")
+	f.raised("PortalRateLimited")
 
 	f.box.StopManager()
-	f.raised("NoActiveManager")
+	f.raised("PortalNoActiveManager")
 }
 
 // raised waits until an alert is pending or firing.

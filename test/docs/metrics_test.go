@@ -48,6 +48,7 @@ func gathered(t *testing.T) map[string]string {
 	t.Helper()
 	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", Annotations: map[string]string{}}}
 	controlPlane.Status.Conditions = []metav1.Condition{{Type: infrav1.AvailableCondition}}
+	controlPlane.Status.KubeconfigExpires = &metav1.Time{Time: time.Now()}
 	operation.State{Last: &operation.Operation{Type: operation.Scale, JobID: "a", Time: metav1.Now()}}.Put(controlPlane)
 	scheme := runtime.NewScheme()
 	if err := infrav1.AddToScheme(scheme); err != nil {

@@ -37,14 +37,14 @@ func JWT(claims string) string {
 	return part([]byte(`{"alg":"none"}`)) + "." + part([]byte(claims)) + "." + part([]byte("signature"))
 }
 
-// ClientPair is a client certificate that expires then, and its key.
-func ClientPair(t *testing.T, expires time.Time) (certificate, key []byte) {
+// ClientPair is a client certificate with its lifetime, and its key.
+func ClientPair(t *testing.T, begins, ends time.Time) (certificate, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: expires.Add(-24 * time.Hour), NotAfter: expires}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: begins, NotAfter: ends}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {
 		t.Fatal(err)

@@ -22,9 +22,9 @@ These are conditions of the PortalControlPlane, unless the table names another k
 | `Ready` of a PortalMachine or PortalMachinePool | the object has its nodes |
 | `IdentityReady` | of a PortalCluster: the portal has accepted the login |
 | `NetworkReady` | of a PortalCluster: VPC and network are known |
-| `Available` | `Provisioned`, `KubeconfigReady` and `Connected` are True |
+| `Available` | `Provisioned` and `Connected` are True |
 | `Provisioned` | the portal cluster exists |
-| `KubeconfigReady` | the Secret `<cluster>-kubeconfig` exists |
+| `KubeconfigReady` | the Secret `<cluster>-kubeconfig` has the kubeconfig |
 | `Connected` | the API server of the portal cluster answers |
 | `VersionUpToDate` | the portal cluster runs `spec.version` |
 | `WorkersReady` | Machines and worker nodes are one to one |
@@ -80,6 +80,7 @@ Reasons that may need you:
 | `TopologyNotUpgradable` | one of [three causes](upgrade.md#topologyupgradable-is-false) |
 | `KubeconfigInvalid` | the kubeconfig names a file, a command, a proxy or a password. [What is allowed](credentials.md#private-control-planes) |
 | `KubeconfigRefused` | the portal's kubeconfig has expired, or does not match the server. Ask the portal's support |
+| `KubeconfigNotShared` | the provider works with a kubeconfig that Cluster API and users do not find. Correct the quota or policy that refuses the Secret, or set the label of your own Secret |
 | `ConnectionDown` | the API server does not answer. Normal after a creation, and in an upgrade with one control node. Else check that the manager's Pod reaches the address in the message |
 | `SecretTaken` | delete the Secret in the message, or mark a kubeconfig [as yours](credentials.md#private-control-planes) |
 | `TemplateNotHonored` | revert the template: a cluster has [one size of node](workers.md) |
@@ -227,6 +228,12 @@ does not change them. Only the active manager reports them.
 | `capportal_job_duration_seconds` | histogram | `operation`, `outcome` | Time from the request until the manager saw the end of the job. `outcome` is `succeeded` or `failed`. |
 | `capportal_unknown_outcomes` | gauge | `operation` | Creations that wait for a person ([`OutcomeUnknown`](restore.md#a-creation-whose-outcome-is-unknown)). |
 
+### Kubeconfigs
+
+| Metric | Type | Labels | Meaning |
+| --- | --- | --- | --- |
+| `capportal_kubeconfig_expires_timestamp_seconds` | gauge | `cluster` | When the client certificate in a kubeconfig expires, as a Unix time. Absent unless that is [soon](troubleshooting.md#a-kubeconfig-expires). `cluster` is `namespace/name` of the Cluster. Only the active manager reports it. |
+
 ### The manager itself
 
 | Metric | Type | Labels | Meaning |
@@ -276,22 +283,23 @@ $ kubectl apply -f prometheusrule.yaml             # with the operator; add the 
 
 | Alert | What it means, and what to do |
 | --- | --- |
-| `UndrainedWorkersRemoved` | [Which node goes](scale.md#which-node-goes) |
-| `OperationStopped` | jobs failed three times: [An operation has stopped](troubleshooting.md#an-operation-has-stopped) |
-| `JobStuck` | [A scale or an upgrade does not end](troubleshooting.md#a-scale-or-an-upgrade-does-not-end) |
-| `OutcomeUnknown` | a lost creation waits for a [person](restore.md#a-creation-whose-outcome-is-unknown) |
+| `PortalUndrainedWorkersRemoved` | [Which node goes](scale.md#which-node-goes) |
+| `PortalOperationStopped` | jobs failed three times: [An operation has stopped](troubleshooting.md#an-operation-has-stopped) |
+| `PortalJobStuck` | [A scale or an upgrade does not end](troubleshooting.md#a-scale-or-an-upgrade-does-not-end) |
+| `PortalOutcomeUnknown` | a lost creation waits for a [person](restore.md#a-creation-whose-outcome-is-unknown) |
 | `PortalUnreachable` | see [`PortalUnavailable`](troubleshooting.md#the-portal-or-the-way-to-it) |
-| `LoginRefused` | see [`Unauthorized` and `MFARequired`](troubleshooting.md#the-portal-or-the-way-to-it) |
-| `ClusterGoneAtPortal` | see [The portal cluster is gone](restore.md#the-portal-cluster-is-gone) |
-| `DrainBlocked` | nodes have been draining for an hour. No scale-down and no upgrade begins: [A drain blocks](troubleshooting.md#a-drain-blocks) |
-| `DeletionHeld` | a deletion waits for a person: [Deletion hangs](troubleshooting.md#deletion-hangs) |
-| `WorkersAtRisk` | MachineDeployments are being deleted, perhaps by mistake. Create others at once: [`DeletionNotConfirmed`](troubleshooting.md#workers-are-kept) |
-| `AccountChanged`, `AnnotationUnreadable` | see [the reason](troubleshooting.md#the-portal-or-the-way-to-it) |
-| `NodesNotReady` | nodes have not been Ready for 15 minutes: [Nodes](troubleshooting.md#nodes) |
-| `AutoscalerCannotScaleDown` | see [The autoscaler removes no nodes](troubleshooting.md#the-autoscaler-removes-no-nodes) |
-| `RateLimited` | the portal answered more than 1 % of an account's requests with 429, because others use the account too. Use another account, or ask for a higher [limit](fleet.md#the-rate-limit) |
-| `ReconcileErrors` | more than 10 % of a controller's passes end in an unexpected error. See the [log](troubleshooting.md#logs), and objects with `InternalError` |
-| `NoActiveManager` | no manager reports metrics, so the other alerts are silent. Is a Pod the leader (`kubectl get pods,leases -n capportal-system`)? Can Prometheus [read its metrics](#reach-the-metrics)? |
+| `PortalLoginRefused` | see [`Unauthorized` and `MFARequired`](troubleshooting.md#the-portal-or-the-way-to-it) |
+| `PortalClusterGone` | see [The portal cluster is gone](restore.md#the-portal-cluster-is-gone) |
+| `PortalDrainBlocked` | nodes have been draining for an hour. No scale-down and no upgrade begins: [A drain blocks](troubleshooting.md#a-drain-blocks) |
+| `PortalDeletionHeld` | a deletion waits for a person: [Deletion hangs](troubleshooting.md#deletion-hangs) |
+| `PortalWorkersAtRisk` | MachineDeployments are being deleted, perhaps by mistake. Create others at once: [`DeletionNotConfirmed`](troubleshooting.md#workers-are-kept) |
+| `PortalAccountChanged`, `PortalAnnotationUnreadable` | see [the reason](troubleshooting.md#the-portal-or-the-way-to-it) |
+| `PortalNodesNotReady` | nodes have not been Ready for 15 minutes: [Nodes](troubleshooting.md#nodes) |
+| `PortalAutoscalerCannotScaleDown` | see [The autoscaler removes no nodes](troubleshooting.md#the-autoscaler-removes-no-nodes) |
+| `PortalKubeconfigExpires` | the portal issues no new certificate: [A kubeconfig expires](troubleshooting.md#a-kubeconfig-expires) |
+| `PortalRateLimited` | the portal answered more than 1 % of an account's requests with 429, because others use the account too. Use another account, or ask for a higher [limit](fleet.md#the-rate-limit) |
+| `PortalReconcileErrors` | more than 10 % of a controller's passes end in an unexpected error. See the [log](troubleshooting.md#logs), and objects with `InternalError` |
+| `PortalNoActiveManager` | no manager reports metrics, so the other alerts are silent. Is a Pod the leader (`kubectl get pods,leases -n capportal-system`)? Can Prometheus [read its metrics](#reach-the-metrics)? |
 
 ## Dashboards
 

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/access"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
+	"github.com/capportal/cluster-api-provider-portal/test/kubeconfigs"
+)
+
+// quota makes the management cluster refuse every write of a Secret, as a quota or a policy does. The returned function ends that.
+func (f *fixture) quota() (end func()) {
+	f.Helper()
+	inner, _ := f.store.(client.WithWatch)
+	full := true
+	refused := func(obj client.Object) error {
+		if _, ok := obj.(*corev1.Secret); ok && full {
+			return apierrors.NewForbidden(corev1.Resource("secrets"), obj.GetName(), errors.New("exceeded quota: secrets"))
+		}
+		return nil
+	}
+	f.manager.Access.Client = interceptor.NewClient(inner, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			if err := refused(obj); err != nil {
+				return err
+			}
+			return c.Create(ctx, obj, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			if err := refused(obj); err != nil {
+				return err
+			}
+			return c.Patch(ctx, obj, patch, opts...)
+		},
+	})
+	return func() { full = false }
+}
+
+// reach runs the steps up to the connection, as a pass does.
+func (f *fixture) reach() *scope {
+	f.Helper()
+	f.workloads.version = func(string) string { return before }
+	s := f.scope()
+	s.way = access.Way{}
+	for _, step := range f.manager.steps()[:4] {
+		s.outcomes[step.condition] = step.run(f.Context(), s)
+		if o := s.outcomes[step.condition]; o.Kind == outcome.Failed {
+			f.Fatal(o.Err)
+		}
+	}
+	if err := f.manager.patchStatus(f.Context(), s, s.ControlPlane.Status.DeepCopy()); err != nil {
+		f.Fatal(err)
+	}
+	return s
+}
+
+// TestRefusedSecret has a quota refuse the kubeconfig Secret: the first one, or a renewed one. A condition has the words of the refusal. The
+// provider uses the kubeconfig, so the cluster is available and can be scaled. When the quota allows the Secret, it is stored.
+func TestRefusedSecret(t *testing.T) {
+	for title, stored := range map[string]bool{"the first one": false, "a renewed one": true} {
+		t.Run(title, func(t *testing.T) {
+			server := newAPIServer(t, workload.Working)
+			now := server.kubeconfig("token: old")
+			withFixture(t, &now, func(f *fixture) {
+				if stored {
+					f.reach()
+					now = newAPIServer(t, workload.Working).kubeconfig("token: " + kubeconfigs.Canary)
+					server.access.Store(workload.Unauthorized)
+				}
+				end, fetched := f.quota(), f.fetches()
+				for range 5 {
+					f.reach()
+					time.Sleep(time.Second)
+				}
+				o := f.reach().outcomes[infrav1.KubeconfigReadyCondition]
+				if o.Reason != infrav1.KubeconfigNotSharedReason || !strings.Contains(o.Message, "exceeded quota") || strings.Contains(o.Message, kubeconfigs.Canary) {
+					t.Errorf("%+v", o)
+				}
+				if cp := f.controlPlane(); !conditions.IsTrue(cp, infrav1.AvailableCondition) || !conditions.IsTrue(cp, infrav1.ConnectedCondition) {
+					t.Errorf("the provider does not use the kubeconfig: %+v", cp.Status.Conditions)
+				}
+				if got := f.fetches() - fetched; got > 2 {
+					t.Errorf("%d fetches in 6 passes", got)
+				}
+				end()
+				time.Sleep(2 * time.Minute)
+				f.reach()
+				if s := f.reach(); !s.done(infrav1.KubeconfigReadyCondition) || !f.storedIs(now) {
+					t.Errorf("the Secret is not stored when it may be: %+v", s.outcomes)
+				}
+			})
+		})
+	}
+}
+
+// TestVolumesInADeletedNamespace deletes the namespace of a Cluster. Its kubeconfig Secret goes first, and cannot be written again. The events
+// name the volumes that remain, because the connection is still known.
+func TestVolumesInADeletedNamespace(t *testing.T) {
+	now := newAPIServer(t, workload.Working).kubeconfig("token: " + kubeconfigs.Canary)
+	withFixture(t, &now, func(f *fixture) {
+		f.reach()
+		f.volume("a", "acme.csi.driver", "volume-1")
+		if err := f.store.Delete(t.Context(), f.secret()); err != nil {
+			t.Fatal(err)
+		}
+		f.quota()
+		f.leave(departure{owner: "present", noted: "present"})
+		got := f.removeBy(access.Way{})
+		if len(got) != 2 || !strings.HasSuffix(got[0], "portalctl volumes delete volume-1") {
+			t.Errorf("events: %q", got)
+		}
+	})
+}
+
+// TestUserManagedWithoutLabel marks a kubeconfig Secret as user-managed that Cluster API does not find. The provider works with it, and a
+// condition has the command.
+func TestUserManagedWithoutLabel(t *testing.T) {
+	now := newAPIServer(t, workload.Working).kubeconfig("token: theirs")
+	withFixture(t, &now, func(f *fixture) {
+		f.reach()
+		f.edit(mark)
+		f.edit(func(s *corev1.Secret) { s.Labels = nil })
+		s := f.reach()
+		o, command := s.outcomes[infrav1.KubeconfigReadyCondition], "kubectl label secret prod-kubeconfig -n default cluster.x-k8s.io/cluster-name=prod"
+		if o.Reason != infrav1.KubeconfigNotSharedReason || !strings.HasSuffix(o.Message, command) || !s.done(infrav1.ConnectedCondition) {
+			t.Errorf("%+v", s.outcomes)
+		}
+		f.edit(func(s *corev1.Secret) { s.Labels = map[string]string{clusterv1.ClusterNameLabel: prod.Name} })
+		if s := f.reach(); !s.done(infrav1.KubeconfigReadyCondition) {
+			t.Errorf("%+v", s.outcomes)
+		}
+	})
+}
