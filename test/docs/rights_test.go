@@ -51,7 +51,7 @@ func documented(t *testing.T) map[string]rights {
 	if err != nil {
 		t.Fatal(err)
 	}
-	where := map[string]rights{"cluster": {}, "namespace": {}, "shared": {}, "own": {}}
+	where := map[string]rights{"cluster": {}, "namespace": {}, "shared": {}, "own": {}, "default": {}}
 	for line := range strings.Lines(string(raw)) {
 		cells := strings.Split(strings.TrimSpace(line), "|")
 		if len(cells) != 7 || where[strings.TrimSpace(cells[4])] == nil {
@@ -148,9 +148,10 @@ func TestRights(t *testing.T) {
 	for title, test := range map[string]struct{ documented, granted rights }{
 		"the code":                            {all, marked(t)},
 		"config/rbac/role.yaml":               {all, rules(t, "rbac/role.yaml")},
-		"the lease":                           {where["own"], rules(t, "rbac/leader_election_role.yaml")},
+		"the manager's namespace":             {where["own"], rules(t, "rbac/leader_election_role.yaml")},
 		"config/namespaced, of the cluster":   {where["cluster"], patched(t, "namespaced/cluster_role.yaml")},
 		"config/namespaced, of the namespace": {where["namespace"], rules(t, "namespaced/role.yaml")},
+		"config/namespaced, of events":        {where["default"], rules(t, "namespaced/events.yaml")},
 	} {
 		t.Run(title, func(t *testing.T) {
 			if len(test.granted) == 0 {

@@ -8,6 +8,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -148,7 +149,7 @@ func TestManagerPatchesSecrets(t *testing.T) {
 }
 
 // TestManagerOutside checks that the manager of config/namespaced has no rights outside its namespace, and no right to update or delete
-// anywhere.
+// anywhere. It may write events about its namespace, which Kubernetes keeps in default, and about its lease.
 func TestManagerOutside(t *testing.T) {
 	g := NewWithT(t)
 	manager := as(t, managerAccount)
@@ -166,6 +167,15 @@ func TestManagerOutside(t *testing.T) {
 		g.Expect(apierrors.IsForbidden(try)).To(BeTrue(), "%s: %v", title, try)
 	}
 	g.Expect(manager.List(t.Context(), &corev1.SecretList{}, client.InNamespace(watched))).To(Succeed())
+	for namespace, about := range map[string]corev1.ObjectReference{
+		"default":          {APIVersion: "v1", Kind: "Namespace", Name: watched},
+		"capportal-system": {APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: "capportal-system", Name: "controller-leader-election-capportal"},
+	} {
+		g.Expect(manager.Create(t.Context(), &eventsv1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "rights-"}, EventTime: metav1.NowMicro(), Regarding: about,
+			ReportingController: "rights", ReportingInstance: "rights", Action: "Test", Reason: "Test", Type: corev1.EventTypeNormal,
+		})).To(Succeed(), "an event in %s", namespace)
+	}
 }
 
 func elsewhere(s *corev1.Secret) *corev1.Secret {

@@ -319,7 +319,8 @@ A [test](../test/docs/rights_test.go) compares this table with the roles and the
 - `namespace`: in the namespaces of your Clusters
 - `cluster`: in the whole management cluster, because a Role cannot grant the right
 - `shared`: likewise, but not with [`config/namespaced`](tenants.md#a-manager-for-one-namespace)
-- `own`: in the manager's namespace.
+- `own`: in the manager's namespace
+- `default`: in the namespace `default`.
 
 | Group | Resources | Verbs | Where | For what |
 | --- | --- | --- | --- | --- |
@@ -329,6 +330,8 @@ A [test](../test/docs/rights_test.go) compares this table with the roles and the
 | core | `secrets` | `patch` | namespace | kubeconfigs, finalizer and move label of identities, owner references after a restore |
 | core | `namespaces` | `get` | namespace | find out whether the namespace is being deleted, and whether a PortalClusterIdentity allows it |
 | core, `events.k8s.io` | `events` | `create`, `patch` | namespace | Events |
+| core, `events.k8s.io` | `events` | `create`, `patch` | default | Events about namespaces: the volumes of a deleted cluster |
+| core, `events.k8s.io` | `events` | `create`, `patch` | own | Events of leader election |
 | `apiextensions.k8s.io` | `customresourcedefinitions`: `clusters.cluster.x-k8s.io`, `portalcontrolplanes.infrastructure.cluster.x-k8s.io` | `get` | cluster | find out whether a kind is being removed, or only an object deleted; find core's namespace |
 | `authentication.k8s.io` | `tokenreviews` | `create` | cluster | find out who asks for metrics |
 | `authorization.k8s.io` | `subjectaccessreviews` | `create` | cluster | find out whether that user may read metrics |
