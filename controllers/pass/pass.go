@@ -58,10 +58,12 @@ func (p *Pass) Load(ctx context.Context, reader client.Reader, identities *ident
 	return nil
 }
 
+const portalClusterKind = "PortalCluster"
+
 // PortalClusterOf finds the PortalCluster of a control plane: the one that the Cluster refers to, or one with the Cluster's name in its
 // label.
 func PortalClusterOf(ctx context.Context, reader client.Reader, cluster *clusterv1.Cluster, cp *infrav1.PortalControlPlane) (*infrav1.PortalCluster, error) {
-	if cluster != nil && cluster.Spec.InfrastructureRef.Kind == "PortalCluster" {
+	if cluster != nil && cluster.Spec.InfrastructureRef.Kind == portalClusterKind {
 		found := &infrav1.PortalCluster{}
 		key := client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Spec.InfrastructureRef.Name}
 		err := reader.Get(ctx, key, found)
@@ -80,10 +82,25 @@ func PortalClusterOf(ctx context.Context, reader client.Reader, cluster *cluster
 	return &all.Items[0], nil
 }
 
+// whyNoPortalCluster says what to do if the Cluster has no PortalCluster.
+func (p *Pass) whyNoPortalCluster() string {
+	ref := clusterv1.ContractVersionedObjectReference{}
+	if p.Cluster != nil {
+		ref = p.Cluster.Spec.InfrastructureRef
+	}
+	switch ref.Kind {
+	case "":
+		return "the Cluster has no PortalCluster. Name it in spec.infrastructureRef of the Cluster"
+	case portalClusterKind:
+		return fmt.Sprintf("PortalCluster %s, which the Cluster names in spec.infrastructureRef, does not exist. Create it, or correct the name", ref.Name)
+	}
+	return fmt.Sprintf("the Cluster names a %s in spec.infrastructureRef. Name a PortalCluster", ref.Kind)
+}
+
 // loadIdentity reports whether the portal may be called, and loads the identity.
 func (p *Pass) loadIdentity(ctx context.Context, identities *identity.Resolver) outcome.Outcome {
 	if p.PortalCluster == nil {
-		return outcome.WaitFor(0, infrav1.WaitingForObjectReason, "the Cluster has no PortalCluster. Name it in spec.infrastructureRef of the Cluster")
+		return outcome.WaitFor(0, infrav1.WaitingForObjectReason, "%s", p.whyNoPortalCluster())
 	}
 	deleting := !p.ControlPlane.DeletionTimestamp.IsZero() // a deletion only needs the identity
 	ready := conditions.IsTrue(p.PortalCluster, infrav1.ReadyCondition) && p.PortalCluster.Status.ObservedGeneration == p.PortalCluster.Generation

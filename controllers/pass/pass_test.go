@@ -3,6 +3,7 @@
 package pass
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -79,3 +80,19 @@ func TestWithdrawnIdentity(t *testing.T) {
 }
 
 var provisioned = infrav1.PortalClusterStatus{Initialization: infrav1.PortalClusterInitialization{Provisioned: ptr.To(true)}}
+
+// TestWithoutPortalCluster checks that a condition names the object that is missing, or the reference that is wrong.
+func TestWithoutPortalCluster(t *testing.T) {
+	for says, ref := range map[string]clusterv1.ContractVersionedObjectReference{
+		"has no PortalCluster. Name it": {},
+		"PortalCluster misspelt, which": {Kind: "PortalCluster", Name: "misspelt"},
+		"names a DockerCluster":         {Kind: "DockerCluster", Name: "a"},
+	} {
+		p := &Pass{Cluster: &clusterv1.Cluster{Spec: clusterv1.ClusterSpec{InfrastructureRef: ref}}, ControlPlane: &infrav1.PortalControlPlane{}}
+		store := fake.NewClientBuilder().WithScheme(schemes.Of(t, infrav1.AddToScheme)).Build()
+		if err := p.Load(t.Context(), store, nil); err != nil || p.Infrastructure.Reason != infrav1.WaitingForObjectReason ||
+			!strings.Contains(p.Infrastructure.Message, says) {
+			t.Errorf("%v, %v: %+v, %v", says, ref, p.Infrastructure, err)
+		}
+	}
+}
