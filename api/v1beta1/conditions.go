@@ -251,6 +251,8 @@ const (
 	EventOwnershipGivenUp = "OwnershipGivenUp"
 	// EventAnotherManager: the Nodes show that another management cluster probably manages the portal cluster too.
 	EventAnotherManager = "AnotherManager"
+	// EventProtectionIncomplete: of a Cluster and its PortalControlPlane, only one has the annotation that protects against deletion.
+	EventProtectionIncomplete = "ProtectionIncomplete"
 	// EventDeletionHeld: the object is being deleted, but its deletion waits for a person. The condition Deleting has the reason.
 	EventDeletionHeld = "DeletionHeld"
 )

@@ -164,7 +164,7 @@ type PortalClusterInitialization struct {
 // +kubebuilder:printcolumn:name="Reason",type="string",JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Zone",type="string",JSONPath=`.spec.zoneID`,priority=1
 // +kubebuilder:printcolumn:name="Network",type="string",JSONPath=`.status.networkID`,priority=1
-// +kubebuilder:printcolumn:name="Paused",type="string",JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=10
+// +kubebuilder:printcolumn:name="Paused",type="string",JSONPath=`.status.conditions[?(@.reason=="Paused")].status`
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=`.metadata.creationTimestamp`
 type PortalCluster struct {
 	metav1.TypeMeta `json:",inline"`

@@ -288,7 +288,7 @@ type PortalControlPlaneInitialization struct {
 // +kubebuilder:printcolumn:name="Portal Name",type="string",JSONPath=`.spec.clusterName`,priority=1
 // +kubebuilder:printcolumn:name="Portal ID",type="string",JSONPath=`.spec.clusterID`,priority=1
 // +kubebuilder:printcolumn:name="Kubeconfig Expires",type="string",JSONPath=`.status.kubeconfigExpires`,priority=1
-// +kubebuilder:printcolumn:name="Paused",type="string",JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=10
+// +kubebuilder:printcolumn:name="Paused",type="string",JSONPath=`.status.conditions[?(@.reason=="Paused")].status`
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=`.metadata.creationTimestamp`
 type PortalControlPlane struct {
 	metav1.TypeMeta `json:",inline"`

@@ -99,7 +99,7 @@ type PortalMachineInitialization struct {
 // +kubebuilder:printcolumn:name="Node",type="string",JSONPath=`.spec.node.name`
 // +kubebuilder:printcolumn:name="Offering",type="string",JSONPath=`.spec.serviceOfferingID`,priority=1
 // +kubebuilder:printcolumn:name="Provider ID",type="string",JSONPath=`.spec.providerID`,priority=1
-// +kubebuilder:printcolumn:name="Paused",type="string",JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=10
+// +kubebuilder:printcolumn:name="Paused",type="string",JSONPath=`.status.conditions[?(@.reason=="Paused")].status`
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=`.metadata.creationTimestamp`
 type PortalMachine struct {
 	metav1.TypeMeta `json:",inline"`

@@ -71,7 +71,7 @@ type PortalMachinePoolInitialization struct {
 // +kubebuilder:printcolumn:name="Reason",type="string",JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Replicas",type="integer",JSONPath=`.status.replicas`
 // +kubebuilder:printcolumn:name="Offering",type="string",JSONPath=`.spec.serviceOfferingID`,priority=1
-// +kubebuilder:printcolumn:name="Paused",type="string",JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=10
+// +kubebuilder:printcolumn:name="Paused",type="string",JSONPath=`.status.conditions[?(@.reason=="Paused")].status`
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=`.metadata.creationTimestamp`
 type PortalMachinePool struct {
 	metav1.TypeMeta `json:",inline"`

@@ -150,6 +150,20 @@ func AwaitReference(p *pass.Pass) outcome.Outcome {
 		"taken over. Delete this object, or name it there", p.Cluster.Name)
 }
 
+// HalfProtected returns what to do if only one of the two objects has the annotation that protects against deletion, or "". The deletion of the
+// other one is then accepted, and takes the Machines with it, or holds.
+func HalfProtected(cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) string {
+	if cluster == nil || infrav1.DeletionProtected(cp) == infrav1.DeletionProtected(cluster) {
+		return ""
+	}
+	bare, protected := "PortalControlPlane "+cp.Name, "Cluster "+cluster.Name
+	if infrav1.DeletionProtected(cp) {
+		bare, protected = protected, bare
+	}
+	return fmt.Sprintf("%s is not protected against deletion, but %s is. Set annotation %s on both, or on neither", bare, protected,
+		infrav1.DeletionProtectionAnnotation)
+}
+
 // refersTo reports whether the object is the control plane of the Cluster.
 func refersTo(cluster *clusterv1.Cluster, cp *infrav1.PortalControlPlane) bool {
 	ref := cluster.Spec.ControlPlaneRef

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -15,6 +16,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 )
 
@@ -26,8 +28,20 @@ func (r *Reconciler) patchStatus(ctx context.Context, s *scope, before *infrav1.
 	r.wrote(s.ControlPlane)
 	if err == nil {
 		outcome.WarnStalled(r.Recorder, s.ControlPlane, before.Conditions, s.outcomes)
+		s.warnHalfProtected(before)
 	}
 	return err
+}
+
+// warnHalfProtected emits an event when the condition Deleting begins to say that only one object is protected.
+func (s *scope) warnHalfProtected(before *infrav1.PortalControlPlaneStatus) {
+	now := conditions.Get(s.ControlPlane, clusterv1.DeletingCondition)
+	if now == nil || now.Status != metav1.ConditionFalse || now.Message == "" {
+		return
+	}
+	if was := meta.FindStatusCondition(before.Conditions, now.Type); was == nil || was.Message != now.Message {
+		s.Warn(infrav1.EventProtectionIncomplete, "Protect", "%s", now.Message)
+	}
 }
 
 // updateStatus turns what the pass found into status. It is the only place that does.
@@ -49,7 +63,8 @@ func (s *scope) updateConditions() {
 		s.reportOperation()
 		return
 	}
-	outcome.Set(s.ControlPlane, clusterv1.DeletingCondition, metav1.ConditionFalse, outcome.Outcome{Reason: clusterv1.NotDeletingReason})
+	outcome.Set(s.ControlPlane, clusterv1.DeletingCondition, metav1.ConditionFalse,
+		outcome.Outcome{Reason: clusterv1.NotDeletingReason, Message: ownership.HalfProtected(s.ControlPlane, s.Cluster)})
 	if s.Cluster == nil {
 		s.reportUnusable(outcome.WaitFor(0, infrav1.WaitingForObjectReason, "no Cluster owns this object. Name it in spec.controlPlaneRef of a Cluster"))
 		return

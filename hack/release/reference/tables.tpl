@@ -114,6 +114,7 @@ condition's reason and message. Other events:
 | `PortalClusterRetained` | the object is gone, and the portal cluster stays, billed |
 | `OwnershipGivenUp` | two objects had claimed one portal cluster, and the younger one gave it up |
 | `AnotherManager` | another management cluster [manages the portal cluster too](restore.md#if-the-old-manager-still-runs) |
+| `ProtectionIncomplete` | only one of Cluster and PortalControlPlane is [protected](deletion.md#protect-a-cluster). Annotate both |
 | `DeletionHeld` | [the deletion waits for a person](deletion.md#a-deletion-is-held) |
 
 ## Annotations

@@ -5,6 +5,7 @@ package portalcontrolplane
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +144,25 @@ func TestUserManagedWithoutLabel(t *testing.T) {
 		f.edit(func(s *corev1.Secret) { s.Labels = map[string]string{clusterv1.ClusterNameLabel: prod.Name} })
 		if s := f.reach(); !s.done(infrav1.KubeconfigReadyCondition) {
 			t.Errorf("%+v", s.outcomes)
+		}
+	})
+}
+
+// TestHalfProtected protects only the Cluster against deletion. One Warning and the condition Deleting say what is missing.
+func TestHalfProtected(t *testing.T) {
+	now := newAPIServer(t, workload.Working).kubeconfig("token: " + kubeconfigs.Canary)
+	withFixture(t, &now, func(f *fixture) {
+		f.annotations = map[string]string{infrav1.DeletionProtectionAnnotation: "true"}
+		f.reach()
+		f.reach()
+		warnings := slices.DeleteFunc(f.events(), func(e string) bool { return !strings.Contains(e, infrav1.EventProtectionIncomplete) })
+		if len(warnings) != 1 || !strings.Contains(warnings[0], "PortalControlPlane prod is not protected against deletion, but Cluster prod is") {
+			t.Errorf("%q", warnings)
+		}
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.Annotations[infrav1.DeletionProtectionAnnotation] = "true" })
+		f.reach()
+		if got := conditions.GetMessage(f.controlPlane(), clusterv1.DeletingCondition); got != "" {
+			t.Errorf("both are protected: %s", got)
 		}
 	})
 }
