@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/go-logr/logr"
@@ -37,6 +38,7 @@ func main() {
 		stop() // A second signal ends this process at once, and its children with it.
 	}()
 	log.SetLogger(logr.Discard()) // Important output is printed, and the servers log to files.
+	klog.SetLogger(logr.Discard())
 	if err := command().ExecuteContext(ctx); err != nil {
 		stop()
 		os.Exit(1)

@@ -87,7 +87,8 @@ func (d *demo) missingRemoval(ctx context.Context) (string, error) {
 	return "left: " + strings.Join(left, ", "), nil
 }
 
-// unavailable describes why the Cluster is not Available. It returns "" if the Cluster is Available.
+// unavailable describes why the Cluster is not Available, or still has the message of an upgrade: core copies it from the control plane with
+// a delay. It returns "" if the Cluster is Available.
 func (d *demo) unavailable(ctx context.Context) (string, error) {
 	cluster := &clusterv1.Cluster{}
 	if err := d.Client.Get(ctx, d.key(), cluster); err != nil {
@@ -97,7 +98,11 @@ func (d *demo) unavailable(ctx context.Context) (string, error) {
 	if available == nil {
 		return "Cluster without condition Available", nil
 	}
-	if available.Status == metav1.ConditionTrue {
+	switch {
+	case available.Status != metav1.ConditionTrue:
+	case strings.Contains(available.Message, "ControlPlaneAvailable"):
+		return "Cluster is Available: " + oneLine(available.Message), nil
+	default:
 		return "", nil
 	}
 	return "Cluster is not Available: " + oneLine(available.Message), nil
