@@ -1,10 +1,10 @@
-#!/bin/sh
+#!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
 # bundle.sh ARCHIVE LDFLAGS: writes the sandbox with all that it needs into an archive, in a folder that has the archive's name. Running it
 # needs neither Go nor this repository. Package test/sandbox finds bin/, config/ and templates/ beside its program. make bundle calls this
 # script after make kube and make licenses, and sets Go's flags.
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/.."
 name=$(basename "$1" .tar.gz)
 scratch=$(mktemp -d)
@@ -30,9 +30,8 @@ cp -R config templates LICENSE "$bundle/"
 cp -R bin/image/licenses "$bundle/licenses"
 (cd hack/kube && GOWORK=off go list -deps -f '{{with .Module}}{{.Path}} {{.Dir}}{{end}}' tool) | sort -u | while read -r module dir; do
 	mkdir -p "$bundle/licenses/$module"
-	find "$dir" -maxdepth 1 -type f | grep -iE '/(licen[cs]e|copying|notice|patents)[^/]*$' | while read -r text; do
-		cp "$text" "$bundle/licenses/$module/"
-	done
+	find "$dir" -maxdepth 1 -type f -regextype posix-extended -iregex '.*/(licen[cs]e|copying|notice|patents)[^/]*' \
+		-exec cp -t "$bundle/licenses/$module/" {} +
 done
 chmod -R u+w "$bundle/licenses" # files of Go's module cache are read-only
 

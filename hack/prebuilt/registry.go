@@ -22,15 +22,26 @@ import (
 	"time"
 )
 
-// descriptor is a manifest's reference to a layer, or an index's reference to the manifest for a platform.
+// platform is the operating system and the architecture that an image is for.
+type platform struct{ OS, Architecture string }
+
+// here is the platform of this machine.
+var here = platform{runtime.GOOS, runtime.GOARCH}
+
+func (p platform) String() string { return p.OS + "/" + p.Architecture }
+
+// descriptor is a manifest's reference to a layer or to its configuration, or an index's reference to the manifest for a platform.
 type descriptor struct {
 	Digest   string
 	Size     int64
-	Platform struct{ OS, Architecture string }
+	Platform platform
 }
 
 // manifest is an index, or the manifest of an image for one platform.
-type manifest struct{ Manifests, Layers []descriptor }
+type manifest struct {
+	Manifests, Layers []descriptor
+	Config            descriptor
+}
 
 // install puts the image's program at target. It returns the digest of the image.
 func (f *fetcher) install(ctx context.Context, img image, target string) (string, error) {
@@ -57,7 +68,7 @@ func (f *fetcher) install(ctx context.Context, img image, target string) (string
 		}
 		return digest, os.Rename(part.Name(), target)
 	}
-	return "", fmt.Errorf("%s/%s has no file %s for %s/%s", img.host, img.repository, img.file, runtime.GOOS, runtime.GOARCH)
+	return "", fmt.Errorf("%s/%s has no file %s for %s", img.host, img.repository, img.file, here)
 }
 
 // layers returns the image's digest and its layers for this platform. The largest layer comes first, because it nearly always has the
@@ -67,16 +78,41 @@ func (f *fetcher) layers(ctx context.Context, img image) (string, []descriptor, 
 	if err != nil {
 		return "", nil, err
 	}
-	ours := slices.IndexFunc(m.Manifests, func(d descriptor) bool {
-		return d.Platform.OS == runtime.GOOS && d.Platform.Architecture == runtime.GOARCH
-	})
-	if ours >= 0 {
-		if _, m, err = f.manifest(ctx, img, m.Manifests[ours].Digest); err != nil {
-			return "", nil, err
+	if len(m.Manifests) > 0 {
+		ours := slices.IndexFunc(m.Manifests, func(d descriptor) bool { return d.Platform == here })
+		if ours < 0 {
+			return "", nil, fmt.Errorf("%s/%s has no image for %s", img.host, img.repository, here)
 		}
+		_, m, err = f.manifest(ctx, img, m.Manifests[ours].Digest)
+	} else {
+		err = f.isForHere(ctx, img, m.Config.Digest)
+	}
+	if err != nil {
+		return "", nil, err
 	}
 	slices.SortFunc(m.Layers, func(a, b descriptor) int { return cmp.Compare(b.Size, a.Size) })
 	return digest, m.Layers, nil
+}
+
+// isForHere returns an error unless the configuration of an image for one platform names this machine's.
+func (f *fetcher) isForHere(ctx context.Context, img image, digest string) error {
+	answer, err := f.get(ctx, img, "blobs/"+digest)
+	if err != nil {
+		return err
+	}
+	defer answer.Close()
+	text, err := io.ReadAll(io.LimitReader(answer, 1<<20))
+	if err != nil {
+		return err
+	}
+	var is platform
+	switch got := fmt.Sprintf("sha256:%x", sha256.Sum256(text)); {
+	case got != digest:
+		return fmt.Errorf("%s answers with %s, not with the configuration %s", img.host, got, digest)
+	case json.Unmarshal(text, &is) != nil || is != here:
+		return fmt.Errorf("%s/%s is an image for %s only, not for %s", img.host, img.repository, is, here)
+	}
+	return nil
 }
 
 // manifest returns a manifest and its digest. If the reference is a digest, the manifest must have it.

@@ -234,6 +234,20 @@ func TestNoProgram(t *testing.T) {
 	}
 }
 
+// TestOnePlatform checks that an image without an index is installed only on a machine that it is for.
+func TestOnePlatform(t *testing.T) {
+	for architecture, want := range map[string]string{runtime.GOARCH: "", "vax": "is an image for " + runtime.GOOS + "/vax only"} {
+		r := newRegistry(t)
+		config := r.put("etcd/blobs/", fmt.Appendf(nil, `{"os": %q, "architecture": %q}`, runtime.GOOS, architecture))
+		layer := r.put("etcd/blobs/", pack(t, "bin/etcd", "stores"))
+		r.serves["etcd/manifests/v3.4.5"] = fmt.Appendf(nil, `{"config": {"digest": %q}, "layers": [{"digest": %q, "size": 1}]}`, config, layer)
+		bin, _, _, err := r.fetch(t, "etcd etcd "+r.host+"/etcd:v3.4.5", "etcd")
+		if installed := len(content(t, bin)) > 0; installed != (want == "") || err == nil != installed || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, installed: %t", architecture, err, installed)
+		}
+	}
+}
+
 // TestTLSOnly checks that a redirect to an address without TLS is not followed.
 func TestTLSOnly(t *testing.T) {
 	r := newRegistry(t)

@@ -4,8 +4,10 @@ package release
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -51,4 +53,75 @@ func TestWorkflows(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestReleaseWorkflow checks that a release signs only what it has compiled, and that a candidate does not become the latest release.
+func TestReleaseWorkflow(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(root, ".github", "workflows", "release.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var workflow struct {
+		Jobs map[string]struct {
+			Env   map[string]string
+			Steps []struct{ Run string }
+		}
+	}
+	if err := yaml.Unmarshal(raw, &workflow); err != nil {
+		t.Fatal(err)
+	}
+	job := workflow.Jobs["release"]
+	if job.Env["PREBUILT"] != "0" {
+		t.Errorf("the release takes programs from container images: %v", job.Env)
+	}
+	last := job.Steps[len(job.Steps)-1].Run
+	for version, candidate := range map[string]bool{"v1.2.3": false, "v1.2.3-rc.1": true} {
+		command := exec.CommandContext(t.Context(), "bash", "-e", "-c", "gh() { echo \"$@\"; }\n"+last)
+		command.Env = append(os.Environ(), "VERSION="+version, "GITHUB_REPOSITORY=a/b")
+		out, err := command.CombinedOutput()
+		if err != nil || strings.Contains(string(out), "--prerelease") != candidate || !strings.Contains(string(out), "release create "+version+" ") {
+			t.Errorf("%s: gh %s, %v", version, out, err)
+		}
+	}
+}
+
+// TestNotesOfCandidates checks that a release has the notes since the last release, also if a candidate has the same commit. A candidate has
+// those since the candidate before.
+func TestNotesOfCandidates(t *testing.T) {
+	repository := t.TempDir()
+	run := func(name string, arguments ...string) string {
+		t.Helper()
+		command := exec.CommandContext(t.Context(), name, arguments...)
+		command.Dir = repository
+		out, err := command.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %v: %v\n%s", name, arguments, err, out)
+		}
+		return string(out)
+	}
+	run("mkdir", "-p", "hack/tools", "test/stories")
+	script, err := filepath.Abs(filepath.Join(root, "hack", "notes.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run("cp", script, "hack/")
+	run("git", "init", "-q")
+	release := func(subject, tag string) {
+		run("git", "-c", "user.name=a", "-c", "user.email=a@b.example", "commit", "-q", "--allow-empty", "-m", subject)
+		run("git", "tag", tag)
+	}
+	notes := func(tag, since string, changes ...string) {
+		t.Helper()
+		want := "# Changes in " + tag + " since " + since + "\n\n## cloud\n\n- " + strings.Join(changes, "\n- ") + "\n"
+		if got := run("hack/notes.sh", tag); got != want {
+			t.Errorf("%s\nwant\n%s", got, want)
+		}
+	}
+	release("cloud: begin", "v1.0.0")
+	release("cloud: mend", "v1.1.0-rc.1")
+	notes("v1.1.0-rc.1", "v1.0.0", "mend")
+	release("cloud: mend more", "v1.1.0-rc.2")
+	notes("v1.1.0-rc.2", "v1.1.0-rc.1", "mend more")
+	run("git", "tag", "v1.1.0")
+	notes("v1.1.0", "v1.0.0", "mend", "mend more")
 }
