@@ -67,7 +67,7 @@ stop() {
 trap 'exit 130' INT
 
 echo "make demo builds what is missing, and then takes a cluster through its life on this machine:"
-plan kube bin/.kube "1. fetch Kubernetes' servers and Cluster API, or compile them (make kube)" "5 to 8 minutes on 2 cores, once"
+plan kube bin/.kube "1. fetch Kubernetes' servers and Cluster API, or compile them (make kube)" "5 to 15 minutes on 2 cores, once"
 plan build "" "2. compile the provider and the sandbox (make build)" "up to 2 minutes on 2 cores, seconds afterwards"
 echo "  3. create, scale, upgrade, roll out and delete a cluster: $(steps); the steps are listed when it begins"
 echo

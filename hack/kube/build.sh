@@ -51,7 +51,7 @@ build() {
 }
 
 if [ "$steps" -gt 0 ]; then
-	echo "Kubernetes' servers and Cluster API into bin/: compiled once (5 to 8 minutes on 2 cores), afterwards taken from Go's build cache"
+	echo "Kubernetes' servers and Cluster API into bin/: compiled once (5 to 15 minutes on 2 cores), afterwards taken from Go's build cache"
 fi
 build etcd go.etcd.io/etcd/server/v3
 for v in $versions; do build "kube-apiserver-$v" k8s.io/kubernetes/cmd/kube-apiserver "$v"; done

@@ -55,7 +55,7 @@ func TestAnnouncesBuilds(t *testing.T) {
 		}
 	}
 	check("the first time", run(),
-		"(make kube): 5 to 8 minutes", "(make build): up to 2 minutes", "up to 5 GB of disk",
+		"(make kube): 5 to 15 minutes", "(make build): up to 2 minutes", "up to 5 GB of disk",
 		"delete a cluster: about 3 minutes", "make --no-print-directory kube\n", "make --no-print-directory build\n", "the demonstration: demo --seed 7")
 
 	write("bin/.took", "kube 290\nkube 301\nbuild 42\n")
