@@ -72,7 +72,7 @@ func (k storedKubeconfig) taken(record operation.Record) bool {
 const (
 	whyUpgrade  = "upgrade"
 	whyExpiring = "expiring"
-	whyChanged  = "changed" // the Secret does not hold the kubeconfig that was fetched last
+	whyChanged  = string(accessChanged)
 )
 
 // Keep keeps the kubeconfig Secret (CAPI contract, Cluster kubeconfig management) and the endpoint. An existing
