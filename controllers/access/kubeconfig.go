@@ -129,6 +129,9 @@ func (k *Kubeconfigs) restoreOwner(ctx context.Context, p *pass.Pass, stored *st
 
 // notShared is the outcome if the management cluster refuses to store the Secret. The provider uses the kubeconfig all the same.
 func notShared(name string, err error) outcome.Outcome {
+	if outcome.IsTransient(err) {
+		return outcome.RetryAfter(Retry)
+	}
 	return outcome.StallFor(0, infrav1.KubeconfigNotSharedReason, "Secret %s cannot be written: %v. Correct what refuses it, for example a quota or a "+
 		"policy. The provider has a kubeconfig and tries again, but Cluster API and users may have none, or an old one", name, err)
 }

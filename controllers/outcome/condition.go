@@ -34,7 +34,7 @@ func Report(obj conditions.Setter, conditionType string, o Outcome) {
 	case Blocked:
 		Set(obj, conditionType, metav1.ConditionUnknown, o)
 	case Failed:
-		if isTransient(o.Err) {
+		if IsTransient(o.Err) {
 			return // it says nothing about the object
 		}
 		Set(obj, conditionType, metav1.ConditionUnknown, Outcome{Reason: infrav1.InternalErrorReason, Message: "an unexpected error occurred. Look at the manager's log"})
@@ -42,9 +42,9 @@ func Report(obj conditions.Setter, conditionType string, o Outcome) {
 	}
 }
 
-// isTransient reports whether the error is expected to pass: the management API server is busy or away for a moment, or the
+// IsTransient reports whether the error is expected to pass: the management API server is busy or away for a moment, or the
 // manager stops.
-func isTransient(err error) bool {
+func IsTransient(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||
 		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err)
