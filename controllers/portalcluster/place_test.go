@@ -5,6 +5,7 @@ package portalcluster
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -150,7 +151,8 @@ func TestCorrectedNetwork(t *testing.T) {
 }
 
 // TestPlaceOfAClusterThatExists moves or restores the objects of a portal cluster, which drops their status. At the portal, the VPC has
-// another name by now, or another VPC has its name. The object is ready with the place in the control plane's record, and nothing is created.
+// another name by now, or another VPC has its name. The object is ready with the place in the control plane's record, which is also what the limits
+// of a shared identity are about, and nothing is created.
 func TestPlaceOfAClusterThatExists(t *testing.T) {
 	recorded := operation.Record{ClusterID: "cluster-1", ZoneID: "z", VPCID: "vpc-first", NetworkID: "net-first", Size: 3}
 	adopted := operation.Record{ClusterID: "cluster-1", TakenOver: true, Size: operation.SizeUnknown}
@@ -174,6 +176,11 @@ func TestPlaceOfAClusterThatExists(t *testing.T) {
 			operation.State{Record: test.record}.Put(cp)
 			if err := b.store.Update(t.Context(), cp); err != nil {
 				t.Fatal(err)
+			}
+			if test.record.VPCID != "" {
+				b.share(func(shared *infrav1.PortalClusterIdentity, _ *corev1.Secret) {
+					shared.Spec.Limits = &infrav1.PortalIdentityLimits{VPCs: []string{test.record.VPCID}}
+				})
 			}
 			b.correct(func(spec *infrav1.PortalClusterSpec) { spec.VPC = test.vpc })
 			b.reconcile(5)
