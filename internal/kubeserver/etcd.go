@@ -18,6 +18,7 @@ import (
 type Etcd struct {
 	URL     string
 	process *Process
+	ports   []int
 }
 
 // StartEtcd runs the etcd binary with its data and log in dir. The data is not synced to disk, because it does not have to survive a crash
@@ -51,11 +52,16 @@ func StartEtcd(ctx context.Context, binary, dir string) (*Etcd, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Etcd{URL: clientURL, process: p}, nil
+	return &Etcd{URL: clientURL, process: p, ports: []int{client, peer}}, nil
 }
 
 // Stop ends the etcd. Stop its planes first.
-func (e *Etcd) Stop() { e.process.Stop() }
+func (e *Etcd) Stop() {
+	e.process.Stop()
+	for _, port := range e.ports {
+		ReleasePort(port)
+	}
+}
 
 // PID returns the process ID.
 func (e *Etcd) PID() int { return e.process.PID() }

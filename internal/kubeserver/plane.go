@@ -45,6 +45,9 @@ type Options struct {
 	Reusable bool
 }
 
+// forUsers is the use of the ports that users connect to.
+const forUsers = "users"
+
 // Plane is a control plane. StartAPIServer, Detach, Reuse and Stop must not be called concurrently with other methods. All other methods are
 // safe for concurrent use.
 type Plane struct {
@@ -56,6 +59,7 @@ type Plane struct {
 	mu     sync.Mutex
 	others map[string]*Process // by name
 	door   *door               // nil unless Options.Reusable, and while users cannot connect
+	ports  map[string][]int    // reserved until End, by what they are for. The last one is in use
 }
 
 // access holds the name of the cluster, and the port, authorities and credentials of the API server. Rotate and Reuse replace it.
@@ -78,11 +82,11 @@ func New(options Options) (*Plane, error) {
 	if options.Host == "" {
 		options.Host = localTo(options.Bind)
 	}
-	p := &Plane{options: options, others: map[string]*Process{}}
+	p := &Plane{options: options, others: map[string]*Process{}, ports: map[string][]int{}}
 	p.access.Store(&access{name: options.Name})
 	if options.Reusable {
 		var err error
-		if p.inner, err = FreePort(loopback); err != nil {
+		if p.inner, err = p.reservePort("API server", loopback); err != nil {
 			return nil, err
 		}
 	}
@@ -235,6 +239,47 @@ func (p *Plane) killOthers() {
 	clear(p.others)
 }
 
+// End stops all servers for good. Other planes may get the ports.
+func (p *Plane) End() {
+	p.Stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for use := range p.ports {
+		p.releasePorts(use)
+	}
+}
+
+// releasePorts releases the ports of a use. Callers hold mu.
+func (p *Plane) releasePorts(use string) {
+	for _, port := range p.ports[use] {
+		ReleasePort(port)
+	}
+	delete(p.ports, use)
+}
+
+// reservePort reserves another port of the address until End.
+func (p *Plane) reservePort(use, address string) (int, error) {
+	port, err := FreePort(address)
+	if err != nil {
+		return 0, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ports[use] = append(p.ports[use], port)
+	return port, nil
+}
+
+// serverPort returns the port of a server around the API server, which is the same each time the server starts.
+func (p *Plane) serverPort(name string) (int, error) {
+	p.mu.Lock()
+	ports := p.ports[name]
+	p.mu.Unlock()
+	if len(ports) > 0 {
+		return ports[0], nil
+	}
+	return p.reservePort(name, loopback)
+}
+
 // Running reports whether the server that Run started under that name is running.
 func (p *Plane) Running(name string) bool {
 	p.mu.Lock()
@@ -256,7 +301,7 @@ func (p *Plane) Rotate(credentials, port, authority bool) error {
 		}
 	}
 	if port {
-		if next.port, err = FreePort(p.options.Bind); err != nil {
+		if next.port, err = p.reservePort(forUsers, p.options.Bind); err != nil {
 			return err
 		}
 	}

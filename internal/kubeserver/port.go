@@ -22,8 +22,8 @@ const (
 
 var errNoPort = errors.New("no free port found")
 
-// FreePort returns a TCP port on which no program listens at the address. The port is reserved until this process ends: FreePort does not
-// return it to any other process of this user, even before a server listens on it.
+// FreePort returns a TCP port on which no program listens at the address. The port is reserved until ReleasePort or the end of this process:
+// FreePort does not return it to any other process of this user, even before a server listens on it.
 func FreePort(address string) (int, error) {
 	for range 1000 {
 		port := firstPort + rand.IntN(lastPort-firstPort)
@@ -40,7 +40,17 @@ func FreePort(address string) (int, error) {
 	return 0, errNoPort
 }
 
-// reserve locks the port's file until this process ends.
+// ReleasePort lets FreePort return the port again. No server may need it any more.
+func ReleasePort(port int) {
+	reservations.Lock()
+	defer reservations.Unlock()
+	if file := reservations.files[port]; file != nil {
+		_ = file.Close() // which unlocks it
+		delete(reservations.files, port)
+	}
+}
+
+// reserve locks the port's file until ReleasePort or the end of this process.
 func reserve(port int) (bool, error) {
 	dir := filepath.Join(os.TempDir(), "portal-ports-"+strconv.Itoa(os.Getuid()))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -55,12 +65,12 @@ func reserve(port int) (bool, error) {
 	}
 	reservations.Lock()
 	defer reservations.Unlock()
-	reservations.files = append(reservations.files, file)
+	reservations.files[port] = file
 	return true, nil
 }
 
-// reservations keeps the locked files open.
-var reservations struct {
+// reservations keeps the locked files open, by port.
+var reservations = struct {
 	sync.Mutex
-	files []*os.File
-}
+	files map[int]*os.File
+}{files: map[int]*os.File{}}

@@ -91,6 +91,41 @@ func TestFreePortsDiffer(t *testing.T) {
 	}
 }
 
+// TestEndReleasesPorts checks that the ports of a plane are those of another one after its end, also if it was rotated, and that a server which
+// starts again takes no further port.
+func TestEndReleasesPorts(t *testing.T) {
+	reserved := func() int {
+		reservations.Lock()
+		defer reservations.Unlock()
+		return len(reservations.files)
+	}
+	before := reserved()
+	p, err := New(Options{Name: "c", Dir: t.TempDir(), Reusable: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := p.serverPort("kube-scheduler"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Rotate(false, true, false); err != nil {
+		t.Fatal(err)
+	}
+	if taken := reserved() - before; taken != 4 { // of the API server, of users before and after the rotation, and of the scheduler
+		t.Errorf("the plane has reserved %d ports, want 4", taken)
+	}
+	_, port := p.listens()
+	p.End()
+	if left := reserved() - before; left != 0 {
+		t.Errorf("%d ports are still reserved", left)
+	}
+	if again, err := reserve(port); err != nil || !again {
+		t.Errorf("port %d cannot be reserved: %v", port, err)
+	}
+	ReleasePort(port)
+}
+
 // script returns a Spec that runs a shell script. The directory is $0, and the server is ready when the file "ready" exists.
 func script(dir, text string) Spec {
 	return Spec{

@@ -7,13 +7,14 @@ import (
 	"fmt"
 )
 
-// Detach ends the servers around the API server, the connections of users and their port. The API server runs on, until Reuse or Stop. The
+// Detach ends the servers around the API server, the connections of users, and releases their port. The API server runs on, until Reuse or Stop. The
 // plane must be Reusable.
 func (p *Plane) Detach() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.killOthers()
 	p.shutDoor()
+	p.releasePorts(forUsers)
 }
 
 // Reuse gives the API server of a detached plane to the cluster with the given name. It replaces the authorities, the credentials and the port

@@ -56,7 +56,7 @@ func (p *Plane) APIServerRunning() bool { return p.apiserver.Running() }
 
 // StartControllerManager runs the kube-controller-manager binary with additional flags.
 func (p *Plane) StartControllerManager(ctx context.Context, binary string, flags ...string) error {
-	port, err := FreePort(loopback)
+	port, err := p.serverPort("kube-controller-manager")
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (p *Plane) StartControllerManager(ctx context.Context, binary string, flags
 
 // StartScheduler runs the kube-scheduler binary.
 func (p *Plane) StartScheduler(ctx context.Context, binary string) error {
-	port, err := FreePort(loopback)
+	port, err := p.serverPort("kube-scheduler")
 	if err != nil {
 		return err
 	}

@@ -112,7 +112,7 @@ func (c *cluster) vacate(ctx context.Context) error {
 
 // endPlane stops a plane and removes all that it has.
 func (c *Clusters) endPlane(ctx context.Context, p *plane) error {
-	p.Stop()
+	p.End()
 	return errors.Join(c.etcd.Remove(ctx, p.prefix()), os.RemoveAll(c.dir(p)))
 }
 

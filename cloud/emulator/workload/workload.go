@@ -154,7 +154,7 @@ func (c *Clusters) Close() error {
 	c.mu.Unlock()
 	var stops sync.WaitGroup
 	for _, p := range planes {
-		stops.Go(p.Stop)
+		stops.Go(p.End)
 	}
 	stops.Wait()
 	c.etcd.Stop()
