@@ -62,13 +62,13 @@ func TestSetVictimOrder(t *testing.T) {
 		if diff := cmp.Diff(before[1:3], workers(p)); diff != "" {
 			t.Errorf("of %v (-want +got):\n%s", before, diff)
 		}
-		if last := p.RequestLogFrom(n - 1)[0]; last.Object != "portal" || last.From != "newest" || last.To != "oldest" {
+		if last, _ := p.RequestLogFrom(n - 1); last[0].Object != "portal" || last[0].From != "newest" || last[0].To != "oldest" {
 			t.Errorf("the request log has %+v", last)
 		}
 		if p.SetVictimOrder("largest") == nil || p.SetVictimOrder("") == nil || p.VictimOrder() != emulator.VictimsOldest {
 			t.Errorf("the order is %q", p.VictimOrder())
 		}
-		if rest := p.RequestLogFrom(1 << 20); len(rest) != 0 {
+		if rest, _ := p.RequestLogFrom(1 << 20); len(rest) != 0 {
 			t.Errorf("after the end of the request log: %v", rest)
 		}
 	})

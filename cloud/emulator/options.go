@@ -79,6 +79,9 @@ type Options struct {
 
 // Durations are the shortest times of operations. Real workload clusters may add to them. Zero means the default, a
 // negative duration none at all.
+	// RequestLogSize is how many entries of the request log are kept at least, so that a portal that runs for days does not use more and more
+	// memory. 0 keeps all.
+	RequestLogSize int
 type Durations struct {
 	Pending time.Duration // before any job runs. Default 1 s
 	Create  time.Duration // of a cluster. Default 8 s

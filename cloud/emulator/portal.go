@@ -52,6 +52,8 @@ type Portal struct {
 	jobs      []*job     // oldest first
 	jobsByID  map[string]*job
 }
+	reserved  map[string]time.Time // until when names of deleted clusters are (Traits.NamesReserved), by account and name
+	pruneAt   int                  // how many sessions there may be before those that ended long ago are forgotten
 
 // New returns a portal that serves requests through Transport and Handler at once, and starts nothing by itself.
 func New(opts Options) (*Portal, error) {
@@ -75,7 +77,7 @@ func New(opts Options) (*Portal, error) {
 		jobsByID:  map[string]*job{},
 		removals:  opts.VictimOrder,
 	}
-	p.log.to = opts.RequestLogTo
+	p.log.to, p.log.size = opts.RequestLogTo, opts.RequestLogSize
 	p.opts.BasePath = strings.TrimSuffix(opts.BasePath, "/")
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	if _, err := crand.Read(p.tokenKey); err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 // LogEntry is one line of the request log: a request, or a change of state that it led to. No entry holds a secret: bodies,
@@ -66,7 +67,25 @@ func ClusterChanges(entries []LogEntry) (all []string) {
 }
 
 // String is the entry without its time, on one line.
-func (e LogEntry) String() string {
+func (e LogEntry) String() string { return oneLine(e.text()) }
+
+// oneLine escapes control characters: paths, names and e-mail addresses come from callers, who could forge entries with a line break.
+func oneLine(text string) string {
+	if !strings.ContainsFunc(text, unicode.IsControl) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsControl(r) {
+			fmt.Fprintf(&b, "%%%02X", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func (e LogEntry) text() string {
 	var b strings.Builder
 	if e.IsRequest() {
 		status := strconv.Itoa(e.Status)
@@ -102,9 +121,11 @@ func appendIf(b *strings.Builder, before, text string) {
 func (e LogEntry) line() string { return e.Time.Format("15:04:05.000 ") + e.String() + "\n" }
 
 type requestLog struct {
-	mu      sync.Mutex
-	entries []LogEntry
-	to      io.Writer
+	mu        sync.Mutex
+	entries   []LogEntry
+	forgotten int // entries that are no longer kept
+	size      int // Options.RequestLogSize
+	to        io.Writer
 }
 
 // record appends entries. An entry without a time gets the current time. It may be called with or without mu.
@@ -120,21 +141,25 @@ func (p *Portal) record(entries ...LogEntry) {
 			_, _ = io.WriteString(p.log.to, e.line()) // a request log that cannot be copied must not stop the portal
 		}
 	}
+	if surplus := len(p.log.entries) - p.log.size; p.log.size > 0 && surplus > p.log.size {
+		p.log.entries, p.log.forgotten = slices.Clone(p.log.entries[surplus:]), p.log.forgotten+surplus
+	}
 }
 
-// RequestLog returns all requests and changes of state so far, in order.
+// RequestLog returns the requests and changes of state so far, in order, as far as they are kept (Options.RequestLogSize).
 func (p *Portal) RequestLog() []LogEntry {
 	p.log.mu.Lock()
 	defer p.log.mu.Unlock()
 	return slices.Clone(p.log.entries)
 }
 
-// RequestLogFrom returns the requests and changes of state so far without the first n. It returns none if there are no more
-// than n.
-func (p *Portal) RequestLogFrom(n int) []LogEntry {
+// RequestLogFrom returns the requests and changes of state so far without the first n, as far as they are kept, and how many there were in
+// all. It returns none if there were no more than n.
+func (p *Portal) RequestLogFrom(n int) (entries []LogEntry, all int) {
 	p.log.mu.Lock()
 	defer p.log.mu.Unlock()
-	return slices.Clone(p.log.entries[min(max(n, 0), len(p.log.entries)):])
+	first := min(max(n-p.log.forgotten, 0), len(p.log.entries))
+	return slices.Clone(p.log.entries[first:]), p.log.forgotten + len(p.log.entries)
 }
 
 // Violations returns the requests that the specification does not allow: unknown endpoints, methods and parameters,

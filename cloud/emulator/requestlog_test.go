@@ -80,9 +80,36 @@ func TestEntry(t *testing.T) {
 		"PUT /x → 404 RESOURCE_NOT_FOUND violation: no such": {Method: "PUT", Path: "/x", Status: 404, Code: "RESOURCE_NOT_FOUND", Violation: "no such"},
 		"  job j: pending → running scale":                   {Object: "job", ID: "j", From: "pending", To: "running", Detail: "scale"},
 		"  portal: ready":                                    {Object: "portal", To: "ready"},
+		"GET /vpcs%0A00:00 GET /x → 404":                     {Method: "GET", Path: "/vpcs\n00:00 GET /x", Status: 404},
+		"  vpc v: created a%1B[2J%85":                        {Object: "vpc", ID: "v", To: "created", Detail: "a\x1b[2J\u0085"},
 	} {
 		if got := e.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
+}
+
+// TestRequestLogForgets checks that a portal which runs for long keeps the last entries of its request log, and that a reader who goes on from
+// where it was meets each entry once.
+func TestRequestLogForgets(t *testing.T) {
+	const size, requests = 100, 1000
+	bubble(t, emulator.Options{RequestLogSize: size}, func(t *testing.T, p *emulator.Portal, c *caller) {
+		seen, next := 0, 0
+		for range requests {
+			c.get("/vpcs").want(200)
+			time.Sleep(time.Second)
+			var entries []emulator.LogEntry
+			entries, next = p.RequestLogFrom(next)
+			seen += len(entries)
+		}
+		if kept := len(p.RequestLog()); kept < size || kept > 2*size {
+			t.Errorf("%d entries are kept, want %d or some more", kept, size)
+		}
+		if want := requests + 2; seen != want || next != want { // with the start and the login
+			t.Errorf("%d entries were read, of %d, want %d", seen, next, want)
+		}
+		if late, all := p.RequestLogFrom(0); len(late) > 2*size || all != next || late[len(late)-1].Method != "GET" {
+			t.Errorf("a new reader gets %d entries, of %d", len(late), all)
+		}
+	})
 }

@@ -3,6 +3,7 @@
 package emulator
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -12,6 +13,10 @@ import (
 
 // preMFALifetime of a pre-MFA token. The specification does not show it (Authentication 12).
 const preMFALifetime = 10 * time.Minute
+
+// sessionMemory is how long after its end a session is remembered. Until then, its token is answered as expired, and counts against the
+// account's budget.
+const sessionMemory = 24 * time.Hour
 
 // session is the session of a token. The session of a pre-MFA token is replaced when the one-time code is verified. A session
 // ends when it expires, by a password reset, or by a fault.
@@ -39,6 +44,10 @@ func (p *Portal) openSession(u *user, pending bool, now time.Time) *session {
 	lifetime := p.opts.TokenLifetime
 	if pending {
 		lifetime = preMFALifetime
+	}
+	if len(p.sessions) >= p.pruneAt {
+		maps.DeleteFunc(p.sessions, func(_ string, s *session) bool { return now.After(s.expires.Add(sessionMemory)) })
+		p.pruneAt = 2*len(p.sessions) + 1000
 	}
 	s := &session{id: p.newID("token"), user: u, preMFA: pending, issued: now, expires: now.Add(lifetime)}
 	p.sessions[s.id] = s

@@ -259,7 +259,8 @@ func (r *revival) machines() []string {
 
 // changes returns the requests after the first begin ones that change something.
 func changes(begin int) (all []string) {
-	for _, e := range box.Portal.RequestLogFrom(begin) {
+	entries, _ := box.Portal.RequestLogFrom(begin)
+	for _, e := range entries {
 		if e.IsChange() {
 			all = append(all, e.String())
 		}

@@ -71,7 +71,6 @@ func (h *history) add(now state, entries []emulator.LogEntry, jobs []emulator.Jo
 			h.moments = append(h.moments, moment{Time: e.Time, Cluster: cluster, Kind: requestMade, Text: e.String()})
 		}
 	}
-	h.logged += len(entries)
 	for _, j := range jobs {
 		h.once(moment{Time: j.Accepted, Cluster: j.ClusterID, Kind: jobBegan, ID: j.ID, Text: string(j.Kind)})
 		if !j.Ended.IsZero() {

@@ -125,8 +125,8 @@ func (s *stream) send(event string, data []byte) error {
 
 // logFrom returns the last entries of the portal's log after the first n, and how many entries the log has.
 func (p *page) logFrom(n int) ([]emulator.LogEntry, int) {
-	entries := p.Portal.RequestLogFrom(n)
-	return entries[max(0, len(entries)-logLength):], n + len(entries)
+	entries, all := p.Portal.RequestLogFrom(n)
+	return entries[max(0, len(entries)-logLength):], all
 }
 
 // historyFrom returns the moments of the history after the first n, and how many there were.
@@ -160,7 +160,9 @@ func (p *page) current(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
 	now := p.read(ctx)
-	p.history.add(now, p.Portal.RequestLogFrom(p.history.logged), p.Portal.Jobs(), time.Now())
+	entries, all := p.Portal.RequestLogFrom(p.history.logged)
+	p.history.logged = all
+	p.history.add(now, entries, p.Portal.Jobs(), time.Now())
 	now.Tally = p.history.tally
 	state, err := json.Marshal(now)
 	if err != nil {
