@@ -14,7 +14,7 @@ import (
 //
 //	GET    /ca               the certificate that clients of the portal have to trust, PEM
 //	GET    /faults           the faults there are, with what they did
-//	POST   /faults           arms one fault or a list
+//	POST   /faults           arms one fault or all of a list
 //	DELETE /faults           removes all faults
 //	DELETE /faults/{id}      removes one
 //	GET    /victim-order     the order in which scale-downs remove workers
@@ -83,8 +83,17 @@ func (p *Portal) adminInject(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	for _, f := range faults {
-		if err := p.Inject(f); err != nil {
+	if err := p.Inject(faults...); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	writeAdmin(w, p.Faults())
+}
+
+// adminPower stops or starts the machine of the request.
+func (p *Portal) adminPower(set func(context.Context, string) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := set(r.Context(), r.PathValue("id")); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}

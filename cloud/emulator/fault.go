@@ -3,7 +3,6 @@
 package emulator
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -44,7 +43,10 @@ type Fault struct {
 	After bool `json:"after,omitempty"`
 	// Delay of the answer. The work is done even if the caller does not wait for it.
 	Delay time.Duration `json:"-"`
-	// Status and Code refuse the call. Each has a default that matches the other. Message and Field go along.
+	// DelayUpTo has each answer wait for a random time from Delay to DelayUpTo. 0 has all wait for Delay.
+	DelayUpTo time.Duration `json:"-"`
+	// Status and Code refuse the call. Each has a default that matches the other. Message and Field go along. Status 200 goes with a Body:
+	// the answer is a success, and nothing is done.
 	Status  int    `json:"status,omitempty"`
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -107,6 +109,8 @@ const (
 	BodyInterrupted BodyFault = "interrupted" // half of the JSON, then the connection ends
 	BodyHTML        BodyFault = "html"        // a page, as a proxy in between might send it
 	BodyEmpty       BodyFault = "empty"       // nothing
+	BodyNull        BodyFault = "null"        // {"data": null}
+	BodySparse      BodyFault = "sparse"      // {"data": {…}}, with nothing that is documented
 )
 
 // JobFault is what goes wrong with a job.
@@ -115,6 +119,7 @@ type JobFault string
 // The ways in which jobs go wrong.
 const (
 	JobStuck        JobFault = "stuck"          // running until the fault is removed, after which it goes on, or Portal.Repair, after which it has failed
+	JobStuckLate    JobFault = "stuck-late"     // everything was done, and it is running until the fault is removed
 	JobFails        JobFault = "failed"         // at its end, and nothing was done
 	JobFailsHalfway JobFault = "failed-halfway" // at its end, and a scale or upgrade did JobNodes of its nodes. Other jobs fail late
 	JobFailsLate    JobFault = "failed-late"    // at its end, and everything was done. A created cluster stays, as Failed
@@ -139,23 +144,30 @@ type FaultState struct {
 	Spent bool  `json:"spent"` // it affects no further calls, and holds no job
 }
 
-// Inject arms a fault. It refuses one that says nothing, or something that cannot be.
-func (p *Portal) Inject(f Fault) error {
-	if err := f.validate(); err != nil {
-		return fmt.Errorf("fault %s: %w", f.ID, err)
-	}
+// Inject arms faults: all of them, or none if it refuses one. It refuses a fault that says nothing, says something that cannot be, or can never
+// affect a call.
+func (p *Portal) Inject(faults ...Fault) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if f.ID == "" {
-		p.nextFault++
-		f.ID = fmt.Sprintf("fault-%d", p.nextFault)
-	}
-	if slices.ContainsFunc(p.faults, func(a *activeFault) bool { return a.ID == f.ID }) {
-		return fmt.Errorf("fault %s is there already", f.ID)
+	armed := slices.Clone(p.faults)
+	for _, f := range faults {
+		if f.ID == "" {
+			p.nextFault++
+			f.ID = fmt.Sprintf("fault-%d", p.nextFault)
+		}
+		if err := errors.Join(f.validate(), p.checkReach(&f)); err != nil {
+			return fmt.Errorf("fault %s: %w", f.ID, err)
+		}
+		if slices.ContainsFunc(armed, func(a *activeFault) bool { return a.ID == f.ID }) {
+			return fmt.Errorf("fault %s is there already", f.ID)
+		}
+		armed = append(armed, &activeFault{Fault: f, gone: make(chan struct{})})
 	}
 	p.settleOthers()
-	p.faults = append(p.faults, &activeFault{Fault: f, gone: make(chan struct{})})
-	p.record(LogEntry{Object: "fault", ID: f.ID, To: "injected"})
+	for _, a := range armed[len(p.faults):] {
+		p.record(LogEntry{Object: "fault", ID: a.ID, To: "injected"})
+	}
+	p.faults = armed
 	return nil
 }
 
@@ -189,52 +201,9 @@ func (p *Portal) Faults() []FaultState {
 	defer p.mu.Unlock()
 	out := make([]FaultState, 0, len(p.faults))
 	for _, a := range p.faults {
-		out = append(out, FaultState{Fault: a.Fault, Calls: a.calls, Hits: a.hits, Spent: a.spent() && a.Job != JobStuck})
+		out = append(out, FaultState{Fault: a.Fault, Calls: a.calls, Hits: a.hits, Spent: a.spent() && a.Job != JobStuck && a.Job != JobStuckLate})
 	}
 	return out
-}
-
-func (f *Fault) validate() error {
-	_, badPath := path.Match(f.pattern(), "/")
-	least := min(time.Duration(min(f.Nth, f.Count, f.OthersPerMinute, f.JobNodes)), f.For, f.Delay, f.RetryAfter, f.JobDelay, f.Drain)
-	switch {
-	case badPath != nil:
-		return fmt.Errorf("path %q is not a pattern", f.Path)
-	case least < 0:
-		return errors.New("numbers and delays cannot be negative")
-	case f.Probability < 0 || f.Probability > 1:
-		return errors.New("a probability is between 0 and 1")
-	case f.Status != 0 && (f.Status < 300 || f.Status > 599):
-		return fmt.Errorf("status %d is not one of a failure", f.Status)
-	case f.JobNodes > 0 && f.Job != JobFailsHalfway:
-		return fmt.Errorf("jobNodes goes with job %q alone", JobFailsHalfway)
-	case !f.affectsCalls() && f.OthersPerMinute == 0:
-		return errors.New("it has no effect")
-	}
-	return errors.Join(
-		known("body", f.Body, bodyFaults), known("job", f.Job, jobFaults),
-		known("scale", f.Scale, scaleDirections), known("state", f.State, clusterStates),
-		known("upgradeStyle", f.UpgradeStyle, upgradeStyles))
-}
-
-// known refuses a value that is neither empty nor in the list.
-func known[T ~string](name string, value T, list []T) error {
-	if value == "" || slices.Contains(list, value) {
-		return nil
-	}
-	return fmt.Errorf("%s %q is not one of %q", name, value, list)
-}
-
-var (
-	bodyFaults      = []BodyFault{BodyTruncated, BodyInterrupted, BodyHTML, BodyEmpty}
-	jobFaults       = []JobFault{JobStuck, JobFails, JobFailsHalfway, JobFailsLate, JobForgotten, JobWithoutID}
-	scaleDirections = []ScaleDirection{ScaleUp, ScaleDown}
-)
-
-// affectsCalls reports whether a fault does anything to calls.
-func (f *Fault) affectsCalls() bool {
-	return cmp.Or(f.Delay, f.JobDelay, f.Drain, f.ClockSkew) != 0 || f.Status != 0 || f.Code != "" || f.Cut || f.Body != "" ||
-		f.Job != "" || f.LeaveNodes || f.LeaveCordoned || f.Alert || f.UpgradeStyle != "" || f.RevokeToken
 }
 
 var templateParameter = regexp.MustCompile(`\{[^/]*\}`)

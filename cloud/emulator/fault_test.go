@@ -44,7 +44,7 @@ func TestFaultSelection(t *testing.T) {
 		"nth, count":  {emulator.Fault{Nth: 2, Count: 3}, ".xxx..."},
 		"unlikely":    {emulator.Fault{Probability: 1e-9}, "......."},
 		"certain":     {emulator.Fault{Probability: 1}, "xxxxxxx"},
-		"other place": {emulator.Fault{Path: "/vpcs/*"}, "......."},
+		"other place": {emulator.Fault{Path: "/volumes/*"}, "......."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPortal(t, emulator.Options{Users: users, BasePath: "/api"})
@@ -190,7 +190,9 @@ func TestSpoiledBodies(t *testing.T) {
 		emulator.BodyHTML: func(r *reply) bool {
 			return strings.HasPrefix(r.header.Get("Content-Type"), "text/html") && strings.Contains(string(r.raw), "<html>")
 		},
-		emulator.BodyEmpty: func(r *reply) bool { return r.err == nil && len(r.raw) == 0 },
+		emulator.BodyEmpty:  func(r *reply) bool { return r.err == nil && len(r.raw) == 0 },
+		emulator.BodyNull:   func(r *reply) bool { return r.err == nil && string(r.raw) == `{"data":null}` },
+		emulator.BodySparse: func(r *reply) bool { return r.err == nil && r.at("data", "state") == "accepted" },
 	} {
 		t.Run(string(body), func(t *testing.T) {
 			p := newPortal(t, emulator.Options{})
@@ -336,9 +338,22 @@ func TestFaultsThatCannotBe(t *testing.T) {
 		{Cut: true, Probability: 2}, {Body: "garbled"}, {Job: "lost"}, {Delay: -1}, {OthersPerMinute: -1},
 		{Scale: emulator.ScaleDown}, {Cut: true, Scale: "sideways"}, {Cut: true, For: -1}, {For: time.Minute}, {UpgradeStyle: "slowly"},
 		{JobNodes: 1}, {Job: emulator.JobFails, JobNodes: 1}, {Job: emulator.JobFailsHalfway, JobNodes: -1},
+		{Delay: 2, DelayUpTo: 1}, {Status: 200, Body: emulator.BodyNull, Code: "X"},
+		// Parts without an effect.
+		{Cut: true, Message: "m"}, {Cut: true, Field: "f"}, {Cut: true, RetryAfter: 1}, {Job: emulator.JobStuck, JobCode: "X"},
+		{Job: emulator.JobForgotten, JobMessage: "m"},
+		// Faults that no call can meet.
+		{Cut: true, Path: "/vpcz"}, {Cut: true, Path: "vpcs"}, {Cut: true, Path: "/vpcs/"}, {Cut: true, Path: "/vpcs/*"}, {Cut: true, Path: "/api/vpcs"},
+		{Cut: true, Method: "get"}, {Cut: true, Method: "PUT"}, {Cut: true, Method: "GET", Path: "/networks"}, {Cut: true, Account: "other"},
+		{Cut: true, Path: "/vpcs", Scale: emulator.ScaleUp}, {Cut: true, Path: "/vpcs", State: emulator.ClusterAlert},
+		{Job: emulator.JobFails, Method: "GET"}, {JobDelay: 1, Path: "/login"}, {LeaveNodes: true, Path: upgradeTemplate},
+		{UpgradeStyle: emulator.UpgradeSurge, Path: scaleTemplate}, {Alert: true, Path: "/vpcs"}, {Drain: 1, Method: "DELETE"},
 	} {
 		if err := p.Inject(f); err == nil {
 			t.Errorf("%+v was accepted", f)
+		}
+		if err := p.Inject(emulator.Fault{ID: "good", Cut: true}, f); err == nil {
+			t.Errorf("%+v was accepted in a list", f)
 		}
 	}
 	if n := len(p.Faults()); n != 1 {
@@ -353,7 +368,7 @@ func TestFaultsThatCannotBe(t *testing.T) {
 func TestParseFaults(t *testing.T) {
 	want := []emulator.Fault{
 		{
-			ID: "a", Method: "POST", Path: "/vpcs", Account: "main", Scale: emulator.ScaleDown, Nth: 2, Count: 3, For: time.Hour, Probability: 0.5, After: true, Delay: 90 * time.Second,
+			ID: "a", Method: "POST", Path: "/vpcs", Account: "main", Scale: emulator.ScaleDown, Nth: 2, Count: 3, For: time.Hour, Probability: 0.5, After: true, Delay: 90 * time.Second, DelayUpTo: 2 * time.Minute,
 			Status: 500, Code: "X", Message: "m", Field: "f", RetryAfter: time.Second, Cut: true, Body: emulator.BodyHTML,
 			Job: emulator.JobStuck, JobCode: "Y", JobMessage: "n", JobDelay: time.Minute, LeaveNodes: true, RevokeToken: true,
 			JobNodes: 2, UpgradeStyle: emulator.UpgradeSurge, State: emulator.ClusterAlert, Drain: time.Minute, LeaveCordoned: true, Alert: true,

@@ -15,6 +15,7 @@ import (
 type faultTimes struct {
 	ForText       string `json:"for,omitempty"`
 	DelayText     string `json:"delay,omitempty"`
+	DelayUpToText string `json:"delayUpTo,omitempty"`
 	RetryText     string `json:"retryAfter,omitempty"`
 	JobDelayText  string `json:"jobDelay,omitempty"`
 	DrainText     string `json:"drain,omitempty"`
@@ -34,7 +35,9 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		plainFault
 		faultTimes
-	}{plainFault(f), faultTimes{text(f.For), text(f.Delay), text(f.RetryAfter), text(f.JobDelay), text(f.Drain), text(f.ClockSkew)}})
+	}{plainFault(f), faultTimes{
+		text(f.For), text(f.Delay), text(f.DelayUpTo), text(f.RetryAfter), text(f.JobDelay), text(f.Drain), text(f.ClockSkew),
+	}})
 }
 
 // UnmarshalJSON reads durations as text and refuses unknown members.
@@ -52,6 +55,7 @@ func (f *Fault) UnmarshalJSON(data []byte) error {
 	return errors.Join(
 		parseDuration("for", in.ForText, &f.For),
 		parseDuration("delay", in.DelayText, &f.Delay),
+		parseDuration("delayUpTo", in.DelayUpToText, &f.DelayUpTo),
 		parseDuration("retryAfter", in.RetryText, &f.RetryAfter),
 		parseDuration("jobDelay", in.JobDelayText, &f.JobDelay),
 		parseDuration("drain", in.DrainText, &f.Drain),

@@ -102,12 +102,7 @@ func (p *Portal) addInitialRecords() error {
 	for _, v := range p.opts.Volumes {
 		p.AddVolume(v)
 	}
-	for _, f := range p.opts.Faults {
-		if err := p.Inject(f); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.Inject(p.opts.Faults...)
 }
 
 // Format implements fmt.Formatter for every verb, so that none walks the portal's records: they hold secrets.

@@ -22,6 +22,7 @@ type route struct {
 	method  string
 	pattern string // segments in braces are parameters
 	access  access
+	job     JobKind  // that it may start
 	body    bool     // it takes a JSON body
 	query   []string // the query parameters it knows
 	serve   func(*call) (answer, *refusal)
@@ -38,20 +39,20 @@ func (p *Portal) endpoints() []route {
 		{method: http.MethodPost, pattern: "/admin/mfa/disable/{idp}", access: administrator, serve: p.disableMFA},
 
 		{method: http.MethodGet, pattern: "/vpcs", access: full, query: []string{"name"}, serve: p.listVPCs},
-		{method: http.MethodPost, pattern: "/vpcs", access: full, body: true, serve: p.createVPC},
-		{method: http.MethodPost, pattern: "/networks", access: full, body: true, serve: p.createNetwork},
+		{method: http.MethodPost, pattern: "/vpcs", access: full, job: JobCreateVPC, body: true, serve: p.createVPC},
+		{method: http.MethodPost, pattern: "/networks", access: full, job: JobCreateNetwork, body: true, serve: p.createNetwork},
 
 		{method: http.MethodGet, pattern: "/kubernetes-versions", access: full, serve: p.listVersions},
-		{method: http.MethodPost, pattern: "/kubernetes-clusters", access: full, body: true, serve: p.createCluster},
+		{method: http.MethodPost, pattern: "/kubernetes-clusters", access: full, job: JobCreateCluster, body: true, serve: p.createCluster},
 		{method: http.MethodGet, pattern: "/kubernetes-clusters/{cluster_id}/config", access: full, serve: p.clusterConfig},
-		{method: http.MethodPost, pattern: "/kubernetes-clusters/{cluster_id}/scale", access: full, body: true, serve: p.scaleCluster},
-		{method: http.MethodPost, pattern: "/kubernetes-clusters/{cluster_id}/upgrade", access: full, body: true, serve: p.upgradeCluster},
-		{method: http.MethodDelete, pattern: "/kubernetes-clusters/{cluster_id}", access: full, serve: p.deleteCluster},
+		{method: http.MethodPost, pattern: "/kubernetes-clusters/{cluster_id}/scale", access: full, job: JobScaleCluster, body: true, serve: p.scaleCluster},
+		{method: http.MethodPost, pattern: "/kubernetes-clusters/{cluster_id}/upgrade", access: full, job: JobUpgradeCluster, body: true, serve: p.upgradeCluster},
+		{method: http.MethodDelete, pattern: "/kubernetes-clusters/{cluster_id}", access: full, job: JobDeleteCluster, serve: p.deleteCluster},
 
 		{method: http.MethodGet, pattern: "/jobs/{job_id}", access: full, serve: p.getJob},
 		{method: http.MethodGet, pattern: "/instances", access: full, serve: p.listInstances},
 		{method: http.MethodGet, pattern: "/instances/{instance_id}", access: full, serve: p.getInstance},
-		{method: http.MethodDelete, pattern: "/volumes/{volume_id}", access: full, serve: p.deleteVolume},
+		{method: http.MethodDelete, pattern: "/volumes/{volume_id}", access: full, job: JobDeleteVolume, serve: p.deleteVolume},
 	}
 	if lookup, answered := p.lookupRoute(); answered {
 		routes = append(routes, lookup)

@@ -53,6 +53,9 @@ func (m method) cell(t *testing.T, r row, f emulator.Fault) {
 		f.Method, f.Path = m.verb, m.path
 	}
 	if err := s.portal.Inject(f); err != nil {
+		if f.Job != "" && m.group != "change" {
+			return // the endpoint starts no job
+		}
 		t.Fatal(err)
 	}
 	time.Sleep(time.Minute)

@@ -123,13 +123,13 @@ func TestLostAnswerOfOthers(t *testing.T) {
 		waitIdle()
 		d.portal.ClearFaults()
 		d.run("clusters", "scale", id, "--size", "3").exits(exitOK)
-		for path, args := range map[string]string{
-			"/networks": "networks create --cidr 10.1.0.0/24", "/vpcs": "vpcs create --name prod",
-			"/volumes/*": "volumes delete volume-1 --yes", "/admin/mfa/disable/*": "mfa disable portal --yes",
-			"/reset-password": "password reset",
+		for endpoint, args := range map[string]string{
+			"POST /networks": "networks create --cidr 10.1.0.0/24", "POST /vpcs": "vpcs create --name prod",
+			"DELETE /volumes/*": "volumes delete volume-1 --yes", "POST /admin/mfa/disable/*": "mfa disable portal --yes",
+			"POST /reset-password": "password reset",
 		} {
-			d.inject(emulator.Fault{Method: "POST", Cut: true, Path: path})
-			d.inject(emulator.Fault{Method: "DELETE", Cut: true, Path: path})
+			method, path, _ := strings.Cut(endpoint, " ")
+			d.inject(emulator.Fault{Method: method, Cut: true, Path: path})
 			d.run(strings.Fields(args)...).exits(exitUnknown).says("What to do: ")
 		}
 		for _, route := range []string{"/networks", "/vpcs", "/reset-password"} {
