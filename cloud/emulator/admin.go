@@ -3,6 +3,7 @@
 package emulator
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,6 +24,9 @@ import (
 //	GET    /clusters         the clusters of all accounts, with their nodes
 //	POST   /clusters/{id}/rotate  changes how a running cluster is reached (Rotation), as in {"credentials": true, "endpoint": true}
 //	POST   /clusters/{id}/repair  does what the portal's operator does for a cluster in Alert, or whose job is stuck (Portal.Repair)
+//	GET    /instances        the machines of all accounts
+//	POST   /instances/{id}/stop   stops a machine, as the failure of its host does
+//	POST   /instances/{id}/start  starts it again
 //	GET    /jobs             the jobs of all accounts
 //	GET    /volumes          the volumes of all accounts
 //	GET    /mailbox/{email}  the mails to an address, with reset tokens
@@ -64,6 +68,9 @@ func (p *Portal) AdminHandler() http.Handler {
 		}
 		writeAdmin(w, p.Clusters())
 	})
+	mux.HandleFunc("GET /instances", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, p.Instances()) })
+	mux.HandleFunc("POST /instances/{id}/stop", p.adminPower(p.StopMachine))
+	mux.HandleFunc("POST /instances/{id}/start", p.adminPower(p.StartMachine))
 	mux.HandleFunc("GET /jobs", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, p.Jobs()) })
 	mux.HandleFunc("GET /volumes", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, p.Volumes()) })
 	mux.HandleFunc("GET /mailbox/{email}", func(w http.ResponseWriter, r *http.Request) {
@@ -97,8 +104,8 @@ func (p *Portal) adminPower(set func(context.Context, string) error) http.Handle
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
+		writeAdmin(w, p.Instances())
 	}
-	writeAdmin(w, p.Faults())
 }
 
 func (p *Portal) adminRotate(w http.ResponseWriter, r *http.Request) {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // clusterName is a DNS label (RFC 1123), since nodes are named after their cluster. It may begin with a digit: the specification does not
@@ -18,8 +19,8 @@ const maxControlNodes = 7
 
 // checkCreate refuses parameters that cannot make a cluster, in the order of the specification's table. Callers hold mu.
 func (p *Portal) checkCreate(account string, body *createBody) (Version, *refusal) {
-	if !clusterName.MatchString(body.Name) {
-		return Version{}, invalid("name", "a cluster's name has at most 63 lower-case letters, digits and dashes, and neither begins nor ends with a dash")
+	if err := p.checkName(account, body.Name); err != nil {
+		return Version{}, err
 	}
 	if err := oneOf("zoneId", body.ZoneID, p.opts.Zones); err != nil {
 		return Version{}, err
@@ -31,14 +32,11 @@ func (p *Portal) checkCreate(account string, body *createBody) (Version, *refusa
 	if err := oneOf("serviceOfferingId", body.ServiceOfferingID, p.opts.ServiceOfferings); err != nil {
 		return version, err
 	}
-	if err := p.checkSize(body.Size); err != nil {
+	if err := p.checkSize(body.Size, body.ControlNodes); err != nil {
 		return version, err
 	}
-	if body.ControlNodes < 1 {
-		return version, invalid("controlNodes", "a cluster has at least one control node")
-	}
-	if body.ControlNodes > maxControlNodes {
-		return version, invalid("controlNodes", "a cluster has at most %d control nodes", maxControlNodes).as(http.StatusUnprocessableEntity)
+	if err := p.checkControlNodes(body); err != nil {
+		return version, err
 	}
 	if err := p.checkPlace(account, body); err != nil {
 		return version, err
@@ -58,7 +56,40 @@ func (p *Portal) checkCreate(account string, body *createBody) (Version, *refusa
 	return version, nil
 }
 
-// checkPlace refuses networks that are not there, belong to another VPC, or are too small. Callers hold mu.
+// checkName refuses names that are malformed, reserved or in use. Callers hold mu.
+func (p *Portal) checkName(account, name string) *refusal {
+	traits := p.opts.Traits
+	same := func(cl *cluster) bool { return cl.Account == account && cl.Name == name }
+	switch {
+	case !clusterName.MatchString(name):
+		return invalid("name", "a cluster's name has at most 63 lower-case letters, digits and dashes, and neither begins nor ends with a dash")
+	case traits.ShortNames && (len(name) > maxShortName || name[0] < 'a'):
+		return invalid("name", "a cluster's name begins with a letter and has at most %d characters", maxShortName)
+	case time.Now().Before(p.reserved[account+"/"+name]):
+		return refuse(CodeOperationNotAllowed, "the name %q of a deleted cluster is reserved for some minutes", name)
+	case traits.UniqueNames && slices.ContainsFunc(p.clusters, same):
+		late := refuse(CodeInternalError, "the cluster could not be created")
+		late.late = duplicateTime
+		return late
+	}
+	return nil
+}
+
+// checkControlNodes refuses numbers of control nodes that cannot be, or not in this zone.
+func (p *Portal) checkControlNodes(body *createBody) *refusal {
+	triple := p.opts.Traits.TripleZones
+	switch n := body.ControlNodes; {
+	case n < 1:
+		return invalid("controlNodes", "a cluster has at least one control node")
+	case n > maxControlNodes:
+		return invalid("controlNodes", "a cluster has at most %d control nodes", maxControlNodes).as(http.StatusUnprocessableEntity)
+	case len(triple) > 0 && n != 1 && (n != 3 || !slices.Contains(triple, body.ZoneID)):
+		return invalid("controlNodes", "a cluster has one control node or, in %s, three", strings.Join(triple, ", ")).as(http.StatusUnprocessableEntity)
+	}
+	return nil
+}
+
+// checkPlace refuses networks that are not there, belong to another VPC, are in use, or are too small. Callers hold mu.
 func (p *Portal) checkPlace(account string, body *createBody) *refusal {
 	if _, err := p.vpcByID(account, body.VPCID); err != nil {
 		return err
@@ -73,19 +104,27 @@ func (p *Portal) checkPlace(account string, body *createBody) *refusal {
 	if network.VPCID != "" && network.VPCID != body.VPCID {
 		return invalid("networkId", "network %s is in another VPC", network.ID).as(http.StatusUnprocessableEntity)
 	}
+	uses := func(cl *cluster) bool { return cl.NetworkID == network.ID }
+	if p.opts.Traits.NetworksForOne && slices.ContainsFunc(p.occupants(), uses) {
+		return invalid("networkId", "network %s belongs to another cluster", network.ID).as(http.StatusUnprocessableEntity)
+	}
 	return p.checkRoom(network, nil, body.Size+body.ControlNodes, "networkId")
 }
 
 // checkSize refuses worker counts beyond the portal's bounds (specification, Limits).
-func (p *Portal) checkSize(size int) *refusal {
+func (p *Portal) checkSize(size, controlNodes int) *refusal {
+	most := p.opts.MaxWorkers
+	if p.opts.Traits.LimitsAllNodes {
+		most -= controlNodes
+	}
 	if size < 0 {
 		return invalid("size", "size is a number of workers")
 	}
 	if size < p.opts.MinWorkers {
 		return invalid("size", "a cluster has at least %d workers", p.opts.MinWorkers).as(http.StatusUnprocessableEntity)
 	}
-	if size > p.opts.MaxWorkers {
-		over := refuse(CodeQuotaExceeded, "a cluster may have at most %d workers; more on request", p.opts.MaxWorkers)
+	if size > most {
+		over := refuse(CodeQuotaExceeded, "a cluster may have at most %d workers; more on request", most)
 		over.field = "size"
 		return over
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,6 +44,7 @@ type answer struct {
 	page      bool          // it is sent as HTML instead
 	cut       bool          // the connection ends instead
 	retryIn   time.Duration // what a fault says of Retry-After
+	late      time.Duration // how long the portal works before it answers
 	allow     string        // of the header Allow, which goes with 405 (RFC 9110, 15.5.6)
 }
 
@@ -112,6 +115,9 @@ func (c *call) work(problems ...*refusal) answer {
 	var a answer
 	if refused == nil {
 		a, refused = c.route.serve(c)
+		if refused != nil {
+			a, refused = c.refuseByJob(refused)
+		}
 	}
 	if refused != nil {
 		return refused.answer(&c.portal.opts.Shapes, c.id)
@@ -145,15 +151,19 @@ func (c *call) readBody() *refusal {
 	return nil
 }
 
-// checkQuery refuses query parameters that the endpoint does not know.
+// checkQuery refuses a query that cannot be read, and parameters that the endpoint does not know. A filter that were left out would have the
+// portal list everything.
 func (c *call) checkQuery() *refusal {
-	known := map[string]bool{}
-	for _, name := range c.route.query {
-		known[name] = true
+	query, err := url.ParseQuery(c.request.URL.RawQuery)
+	if err != nil {
+		return specViolation("", "the query cannot be read")
 	}
-	for name := range maps.Keys(c.request.URL.Query()) {
-		if !known[name] {
+	for name, values := range query {
+		switch {
+		case !slices.Contains(c.route.query, name):
 			return specViolation(name, "the endpoint does not know query parameter %q", name)
+		case len(values) > 1:
+			return specViolation(name, "query parameter %q is given %d times", name, len(values))
 		}
 	}
 	return nil

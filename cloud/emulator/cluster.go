@@ -4,10 +4,10 @@ package emulator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"time"
 )
 
@@ -15,8 +15,8 @@ import (
 type ClusterState string
 
 // The states of a cluster: Creating → Running ⇄ Scaling, Upgrading. All but Creating → Deleting → no record. A
-// create job that fails half way leaves the cluster Failed. Such a cluster can only be deleted. A cluster is in Alert after a scale or an
-// upgrade failed with Fault.Alert.
+// create job that fails half way leaves the cluster Failed. Such a cluster can only be deleted. Alert comes with Fault.Alert,
+// Traits.ScanInterval or Traits.RedundantFails.
 const (
 	ClusterCreating  ClusterState = "Creating"
 	ClusterRunning   ClusterState = "Running"
@@ -61,6 +61,7 @@ type cluster struct {
 	servedOnce    bool   // it has been Running, so there is a kubeconfig
 	reserved      int    // workers that the network has room for, at least Size
 	standIn       string // kubeconfig of a cluster without Kubernetes servers
+	stored        string // kubeconfig that is returned from now on, or ""
 	moves         int    // of its endpoint
 }
 
@@ -93,7 +94,7 @@ func (cl *cluster) wire() wireCluster {
 	}}
 }
 
-// createCluster answers POST /kubernetes-clusters. Names are not unique: a request that is sent twice makes two clusters.
+// createCluster answers POST /kubernetes-clusters. Without Traits.UniqueNames, a request that is sent twice makes two clusters.
 func (p *Portal) createCluster(c *call) (answer, *refusal) {
 	var body createBody
 	if err := c.decode(&body); err != nil {
@@ -163,8 +164,8 @@ func (p *Portal) buildCluster(ctx context.Context, cl *cluster, takes time.Durat
 // clusterConfig answers GET /kubernetes-clusters/{cluster_id}/config once the cluster has been Running.
 func (p *Portal) clusterConfig(c *call) (answer, *refusal) {
 	p.mu.Lock()
-	cl, err := p.clusterOf(c)
-	if err == nil && (!cl.servedOnce || cl.State == ClusterDeleting) {
+	cl, err := p.readableCluster(c)
+	if err == nil && (!cl.servedOnce || cl.State == ClusterDeleting && p.opts.Traits.DeletedClusters != DeletedReadable) {
 		err = refuse(CodeOperationNotAllowed, "cluster %s is %s: it has no kubeconfig", cl.ID, cl.State)
 	}
 	p.mu.Unlock()
@@ -179,36 +180,12 @@ func (p *Portal) clusterConfig(c *call) (answer, *refusal) {
 	return answer{status: http.StatusOK, body: map[string]string{"kubeconfig": kubeconfig}}, nil
 }
 
-// deleteCluster answers DELETE /kubernetes-clusters/{cluster_id}. Its volumes stay (Kubernetes endpoints 3).
-func (p *Portal) deleteCluster(c *call) (answer, *refusal) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	cl, err := p.clusterOf(c)
-	if err != nil {
-		return answer{}, err
-	}
-	before := cl.State
-	return p.operate(c, cl, ClusterDeleting, "", jobSpec{
-		kind: JobDeleteCluster, takes: p.opts.Durations.Delete,
-		work: func(ctx context.Context, takes time.Duration) (any, error) {
-			err := atLeast(ctx, takes, func() error { return p.deleteWorkload(ctx, cl.ID) })
-			if err != nil {
-				p.unlock(cl, before)
-				return nil, err
-			}
-			p.forget(cl)
-			return struct{}{}, nil
-		},
-		undo: func() { p.unlock(cl, before) },
-	})
-}
-
 // operate starts an operation on a cluster unless its state forbids it or another one locks it (States 2 and 3). Callers hold mu.
 func (p *Portal) operate(c *call, cl *cluster, during ClusterState, what string, o jobSpec) (answer, *refusal) {
 	switch {
 	case cl.JobID != "":
 		return answer{}, refuse(CodeResourceBusy, "cluster %s is %s", cl.ID, cl.State)
-	case cl.State == ClusterFailed && during != ClusterDeleting:
+	case (cl.State == ClusterFailed || cl.State == ClusterDeleting) && during != ClusterDeleting:
 		return answer{}, refuse(CodeOperationNotAllowed, "cluster %s is %s: it can only be deleted", cl.ID, cl.State)
 	case cl.State == ClusterAlert && during != ClusterDeleting:
 		return answer{}, refuse(CodeOperationNotAllowed, "cluster %s is in state %s: it cannot be scaled or upgraded", cl.ID, cl.State)
@@ -216,7 +193,7 @@ func (p *Portal) operate(c *call, cl *cluster, during ClusterState, what string,
 	c.note(LogEntry{Object: "cluster", ID: cl.ID, Account: cl.Account, From: string(cl.State), To: string(during), Detail: what})
 	cl.State = during
 	if o.undo == nil {
-		o.undo = func() { p.settle(cl, c.faults, true) }
+		o.undo = func() { p.settle(cl, c.faults, c.faults.failEarly()) }
 	}
 	return p.lock(c, cl, o), nil
 }
@@ -229,10 +206,11 @@ func (p *Portal) lock(c *call, cl *cluster, o jobSpec) answer {
 	return a
 }
 
-// settle ends a scale or an upgrade.
-func (p *Portal) settle(cl *cluster, faults matchedFaults, failed bool) {
+// settle ends a scale or an upgrade, which may have failed.
+func (p *Portal) settle(cl *cluster, faults matchedFaults, failed error) {
+	alerts := faults.alerts() || p.opts.Traits.ScanInterval > 0 || errors.Is(failed, errRedundant)
 	p.mu.Lock()
-	alert := failed && faults.alerts() && !p.jobsByID[cl.JobID].isRepaired()
+	alert := failed != nil && alerts && !p.jobsByID[cl.JobID].isRepaired()
 	p.mu.Unlock()
 	if alert {
 		p.unlock(cl, ClusterAlert)
@@ -259,28 +237,11 @@ func (p *Portal) unlock(cl *cluster, state ClusterState) {
 	cl.State = state
 }
 
-// forget removes a cluster's record and its isolated network, and detaches its volumes.
-func (p *Portal) forget(cl *cluster) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, n := range cl.nodes {
-		p.record(LogEntry{Object: "node", ID: n.Name, Account: cl.Account, To: "removed", Detail: cl.ID})
-	}
-	p.clusters = slices.DeleteFunc(p.clusters, func(other *cluster) bool { return other == cl })
-	p.networks = slices.DeleteFunc(p.networks, func(n *Network) bool { return n.Isolated && n.ID == cl.NetworkID })
-	for _, v := range p.volumes {
-		if v.ClusterID == cl.ID {
-			v.ClusterID = ""
-		}
-	}
-	p.record(LogEntry{Object: "cluster", ID: cl.ID, Account: cl.Account, From: string(cl.State), To: "deleted"})
-}
-
 // clusterOf finds the cluster that a call names, if it is the account's. Callers hold mu.
 func (p *Portal) clusterOf(c *call) (*cluster, *refusal) {
 	id := c.params["cluster_id"]
 	for _, cl := range p.clusters {
-		if cl.ID == id && cl.Account == c.account {
+		if cl.ID == id && cl.Account == c.account && !p.hides(cl) {
 			return cl, nil
 		}
 	}
@@ -310,7 +271,7 @@ func (p *Portal) listClusters(c *call) (answer, *refusal) {
 	defer p.mu.Unlock()
 	out := []wireCluster{}
 	for _, cl := range p.clusters {
-		if cl.Account == c.account && (!query.Has("name") || cl.Name == query.Get("name")) {
+		if cl.Account == c.account && !p.hides(cl) && (!query.Has("name") || cl.Name == query.Get("name")) {
 			out = append(out, cl.wire())
 		}
 	}

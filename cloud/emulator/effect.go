@@ -48,13 +48,16 @@ func (c *call) applyFaults(after bool) (answer, bool) {
 			continue
 		}
 		if !after {
-			_ = sleep(c.portal.ctx, a.Delay) // ends early when the portal closes
+			_ = sleep(c.portal.ctx, c.portal.drawDelay(a)) // ends early when the portal closes
 		}
 		if a.RevokeToken && c.session != nil {
 			c.portal.revoke(c, c.session)
 		}
 		if a.Cut {
 			return answer{cut: true}, true
+		}
+		if a.Status == http.StatusOK {
+			return answer{status: a.Status}, true
 		}
 		if r := a.refusal(); r != nil {
 			refused := r.answer(&c.portal.opts.Shapes, c.id)
@@ -73,6 +76,16 @@ func (c *call) applyFaultsAfter(a answer) answer {
 	return a
 }
 
+// drawDelay returns how long the fault delays this answer.
+func (p *Portal) drawDelay(a *activeFault) time.Duration {
+	if a.DelayUpTo == 0 {
+		return a.Delay
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return a.Delay + time.Duration(p.faultRand.Int64N(int64(a.DelayUpTo-a.Delay)+1))
+}
+
 func (p *Portal) revoke(c *call, s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,9 +97,10 @@ const htmlPage = "<!DOCTYPE html>\n<html><head><title>Portal</title></head><body
 
 // deliver sends the answer, late, spoiled or not at all if faults say so.
 func (c *call) deliver(w http.ResponseWriter, a answer) {
+	_ = sleep(c.portal.ctx, a.late)
 	for _, f := range c.faults {
 		if f.After {
-			_ = sleep(c.portal.ctx, f.Delay)
+			_ = sleep(c.portal.ctx, c.portal.drawDelay(f))
 		}
 	}
 	if a.cut {
@@ -113,16 +127,20 @@ func (c *call) deliver(w http.ResponseWriter, a answer) {
 		c.writeBytes(w, a, []byte(htmlPage), "text/html; charset=utf-8")
 	case BodyEmpty:
 		c.writeBytes(w, a, nil, "application/json")
+	case BodyNull:
+		c.writeBytes(w, a, []byte(`{"data":null}`), "application/json")
+	case BodySparse:
+		c.writeBytes(w, a, []byte(`{"data":{"state":"accepted"}}`), "application/json")
 	}
 }
 
-func (s matchedFaults) stuck() *activeFault {
-	return s.find(func(a *activeFault) bool { return a.Job == JobStuck })
+func (s matchedFaults) stuck(how JobFault) *activeFault {
+	return s.find(func(a *activeFault) bool { return a.Job == how })
 }
 
-// holdJob keeps a stuck job until its fault is removed, the portal's operator ends the job, or the portal closes.
-func (s matchedFaults) holdJob(ctx context.Context, repaired <-chan struct{}) error {
-	stuck := s.stuck()
+// holdJob keeps a job that is stuck in the given way until its fault is removed, the portal's operator ends the job, or the portal closes.
+func (s matchedFaults) holdJob(ctx context.Context, how JobFault, repaired <-chan struct{}) error {
+	stuck := s.stuck(how)
 	if stuck == nil {
 		return nil
 	}
@@ -198,12 +216,12 @@ func (s matchedFaults) leavesNodes() bool {
 	return s.find(func(a *activeFault) bool { return a.LeaveNodes }) != nil
 }
 
-// drainTime is how long the job drains a node at most. 0 means that it drains none.
-func (s matchedFaults) drainTime() time.Duration {
+// drainTime is how long a job drains a node at most. 0 means that it drains none.
+func (p *Portal) drainTime(s matchedFaults) time.Duration {
 	if drains := s.find(func(a *activeFault) bool { return a.Drain > 0 }); drains != nil {
 		return drains.Drain
 	}
-	return 0
+	return p.opts.Traits.DrainTime
 }
 
 func (s matchedFaults) leavesCordoned() bool {

@@ -5,6 +5,7 @@ package emulator
 import (
 	"fmt"
 	"net/http"
+	"time"
 )
 
 // The error codes of the specification (Errors), which calls them the common ones.
@@ -24,6 +25,7 @@ const (
 const (
 	CodeInvalidCredentials = "INVALID_CREDENTIALS" // 401: login with a wrong e-mail or password
 	CodeForbidden          = "FORBIDDEN"           // 403: the user's role does not suffice
+	CodePaymentRequired    = "PAYMENT_REQUIRED"    // 402: the account has no credit
 	CodeInternalError      = "INTERNAL_ERROR"      // 500
 	CodeUnavailable        = "SERVICE_UNAVAILABLE" // 503
 )
@@ -36,6 +38,8 @@ func defaultStatus(code string) int {
 		return http.StatusBadRequest
 	case CodeInvalidToken, CodeInvalidCredentials:
 		return http.StatusUnauthorized
+	case CodePaymentRequired:
+		return http.StatusPaymentRequired
 	case CodeMFARequired, CodeForbidden:
 		return http.StatusForbidden
 	case CodeResourceNotFound:
@@ -57,6 +61,8 @@ func defaultCode(status int) string {
 	switch status {
 	case http.StatusUnauthorized:
 		return CodeInvalidToken
+	case http.StatusPaymentRequired:
+		return CodePaymentRequired
 	case http.StatusForbidden:
 		return CodeForbidden
 	case http.StatusNotFound:
@@ -84,6 +90,7 @@ type refusal struct {
 	status    int    // 0: the status that goes with the code
 	violation bool   // the request breaks the specification, rather than a rule of the portal
 	allow     string // the methods that the path knows, if another one was used
+	late      time.Duration
 }
 
 func (r *refusal) Error() string { return r.code + ": " + r.message }
@@ -137,7 +144,7 @@ func (r *refusal) answer(shapes *Shapes, requestID string) answer {
 	body.Error.Message = r.message
 	body.Error.Field = r.field
 	body.Error.RequestID = requestID
-	return answer{status: status, body: body, code: r.code, violation: violationOf(r), allow: r.allow}
+	return answer{status: status, body: body, code: r.code, violation: violationOf(r), allow: r.allow, late: r.late}
 }
 
 func violationOf(r *refusal) string {

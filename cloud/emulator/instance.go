@@ -7,7 +7,7 @@ import "net/http"
 // InstanceState is the state of a machine. The specification names these two.
 type InstanceState string
 
-// The states of an instance: one that is coming up or being removed is Stopped.
+// The states of an instance: one that is coming up, being removed or stopped (Portal.StopMachine) is Stopped.
 const (
 	InstanceRunning InstanceState = "Running"
 	InstanceStopped InstanceState = "Stopped"
@@ -29,14 +29,14 @@ func (p *Portal) Instances() []Instance {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := []Instance{}
-	for _, cl := range p.clusters {
+	for _, cl := range p.occupants() {
 		for _, n := range cl.nodes {
 			if n.Gone {
 				continue
 			}
 			i := Instance{ID: n.ID, Account: cl.Account, Name: n.Name, State: InstanceStopped, ZoneID: cl.ZoneID,
 				NetworkID: cl.NetworkID, ClusterID: cl.ID}
-			if n.up {
+			if n.up && !n.Stopped {
 				i.State = InstanceRunning
 			}
 			out = append(out, i)

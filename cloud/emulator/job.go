@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -103,7 +104,7 @@ func (p *Portal) startJob(c *call, o jobSpec) answer {
 		Status: JobPending, Accepted: now, Forgotten: c.faults.forgets(),
 		Due: now.Add(max(p.opts.Durations.Pending, 0) + max(o.takes, 0) + c.faults.jobDelay()),
 	}}
-	if c.faults.stuck() != nil {
+	if c.faults.stuck(JobStuck) != nil {
 		j.repaired = make(chan struct{})
 	}
 	p.jobs = append(p.jobs, j)
@@ -118,6 +119,26 @@ func (p *Portal) startJob(c *call, o jobSpec) answer {
 		}()
 	})
 	return answer{status: http.StatusAccepted, body: wireJob{JobID: j.ID, Status: JobPending}}
+}
+
+// refuseByJob accepts a request on a cluster that breaks a rule, and lets its job fail, if the portal checks its rules there
+// (Traits.RefusalsByJob).
+func (c *call) refuseByJob(r *refusal) (answer, *refusal) {
+	p := c.portal
+	switch r.code {
+	case CodeInvalidParameter, CodeQuotaExceeded, CodeInsufficientCapacity, CodeOperationNotAllowed:
+	default:
+		return answer{}, r
+	}
+	if !p.opts.Traits.RefusalsByJob || r.violation || !strings.HasPrefix(c.route.pattern, "/kubernetes-clusters") || c.route.job == "" {
+		return answer{}, r
+	}
+	failed := &jobError{Code: r.code, Message: r.message}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.startJob(c, jobSpec{kind: c.route.job, clusterID: c.params["cluster_id"], work: func(context.Context, time.Duration) (any, error) {
+		return nil, failed
+	}}), nil
 }
 
 func (j *job) detail() string {
@@ -135,7 +156,7 @@ func (p *Portal) run(j *job, o jobSpec, faults matchedFaults) {
 	p.advance(j, JobRunning, nil, nil)
 	takes := max(o.takes, 0) + faults.jobDelay()
 	var result any
-	err := faults.holdJob(p.ctx, j.repaired)
+	err := faults.holdJob(p.ctx, JobStuck, j.repaired)
 	if err == nil {
 		if err = faults.failEarly(); err != nil {
 			_ = sleep(p.ctx, takes) // ends early when the portal closes
@@ -153,6 +174,9 @@ func (p *Portal) run(j *job, o jobSpec, faults matchedFaults) {
 			if o.spoil != nil {
 				o.spoil()
 			}
+		}
+		if err == nil {
+			err = faults.holdJob(p.ctx, JobStuckLate, nil)
 		}
 	}
 	if p.ctx.Err() != nil {

@@ -43,8 +43,40 @@ func (p *Portal) deleteWorkloads() {
 	wg.Wait()
 }
 
-// kubeconfig returns the kubeconfig of a cluster. Without Kubernetes servers, it is well formed, but its host does not exist.
+// kubeconfig returns the kubeconfig of a cluster: the stored one, or the present one.
 func (p *Portal) kubeconfig(ctx context.Context, cl *cluster) (string, error) {
+	if p.opts.Traits.KubeconfigOnce {
+		return p.storeKubeconfig(ctx, cl)
+	}
+	if stored := p.storedKubeconfig(cl); stored != "" {
+		return stored, nil
+	}
+	return p.newKubeconfig(ctx, cl)
+}
+
+func (p *Portal) storedKubeconfig(cl *cluster) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return cl.stored
+}
+
+// storeKubeconfig has the portal return the kubeconfig of this moment from now on, unless one is stored. It returns the stored one.
+func (p *Portal) storeKubeconfig(ctx context.Context, cl *cluster) (string, error) {
+	if stored := p.storedKubeconfig(cl); stored != "" {
+		return stored, nil
+	}
+	content, err := p.newKubeconfig(ctx, cl)
+	if err != nil {
+		return "", err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	orElse(&cl.stored, content) // another request may have stored one
+	return cl.stored, nil
+}
+
+// newKubeconfig returns a kubeconfig of a cluster. Without Kubernetes servers, it is well formed, but its host does not exist.
+func (p *Portal) newKubeconfig(ctx context.Context, cl *cluster) (string, error) {
 	if p.opts.Workloads != nil {
 		content, err := p.opts.Workloads.Kubeconfig(ctx, cl.ID)
 		if err == nil && len(content) == 0 {
@@ -110,7 +142,7 @@ func (p *Portal) Rotate(ctx context.Context, clusterID string, what Rotation) er
 		return fmt.Errorf("rotate %q of cluster %s: no such cluster runs, or nothing is to be rotated", what, clusterID)
 	}
 	cl := p.clusters[i]
-	cl.standIn = ""
+	cl.standIn, cl.stored = "", ""
 	if what.Endpoint {
 		cl.moves++
 	}

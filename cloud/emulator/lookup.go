@@ -30,9 +30,12 @@ func (p *Portal) answerLookup(c *call) (answer, *refusal) {
 	return a, nil
 }
 
-// encode writes an answer's body as JSON, with extra members if the shapes ask for them.
+// encode writes an answer's body as JSON, with extra members and numbers as text if the shapes ask for them.
 func (c *call) encode(a answer) ([]byte, error) {
 	payload, err := json.Marshal(a.body)
+	if err == nil && c.portal.opts.Shapes.NumbersAsText {
+		payload, err = quoteNumbers(payload)
+	}
 	if err != nil || !c.portal.opts.Shapes.ExtraFields {
 		return payload, err
 	}
@@ -46,4 +49,31 @@ func (c *call) encode(a answer) ([]byte, error) {
 	object["apiRevision"] = json.RawMessage(`7`)
 	object["links"] = json.RawMessage(`{"self":"/here","documentation":"https://portal.example/docs"}`)
 	return json.Marshal(object)
+}
+
+// quoteNumbers writes the numbers of a JSON value as strings.
+func quoteNumbers(payload []byte) ([]byte, error) {
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(payload))
+	decoder.UseNumber()
+	if err := decoder.Decode(&value); err != nil {
+		return nil, err
+	}
+	return json.Marshal(textOf(value))
+}
+
+func textOf(value any) any {
+	switch value := value.(type) {
+	case json.Number:
+		return value.String()
+	case []any:
+		for i := range value {
+			value[i] = textOf(value[i])
+		}
+	case map[string]any:
+		for name := range value {
+			value[name] = textOf(value[name])
+		}
+	}
+	return value
 }

@@ -138,7 +138,7 @@ func (p *Portal) networkByID(account, id string) (*Network, *refusal) {
 // specification only advises sizes (Kubernetes endpoints 4). The emulator lets a network be full. Callers hold mu.
 func (p *Portal) checkRoom(n *Network, except *cluster, nodes int, field string) *refusal {
 	taken := nodes
-	for _, c := range p.clusters {
+	for _, c := range p.occupants() {
 		if c != except && c.NetworkID == n.ID {
 			taken += c.reserved + c.ControlNodes
 		}

@@ -163,7 +163,7 @@ func (p *Portal) applyNodes(ctx context.Context, cl *cluster, takes time.Duratio
 	p.mu.Lock()
 	want := Workload{
 		ID: cl.ID, Name: cl.Name, Version: cl.serverVersion, Nodes: cl.present(),
-		ControlMarks: p.opts.ControlMarks, KubeconfigLifetime: p.opts.KubeconfigLifetime,
+		ControlMarks: p.opts.ControlMarks, KubeconfigLifetime: p.opts.KubeconfigLifetime, BarePodsStay: p.opts.Traits.BarePodsStay,
 	}
 	p.mu.Unlock()
 	err := atLeast(ctx, takes, func() error {

@@ -3,8 +3,10 @@
 package emulator
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"time"
 )
@@ -24,7 +26,7 @@ type Options struct {
 	VolumesPerCluster int
 
 	// Zones, ServiceOfferings and SSHKeyPairs there are. An empty list accepts any value: the specification has no
-	// endpoint that lists them. The commands sell DefaultZones and DefaultServiceOfferings.
+	// endpoint that lists them. The commands have DefaultZones, DefaultServiceOfferings and DefaultSSHKeyPairs.
 	Zones, ServiceOfferings, SSHKeyPairs []string
 
 	// Workloads runs the clusters. Nil: they are records of the portal only.
@@ -58,7 +60,7 @@ type Options struct {
 	// ClockSkew is how far the portal's clock is ahead of this machine's. It affects tokens and rate limit headers.
 	ClockSkew time.Duration
 
-	// BasePath precedes every path, as in https://host/api/v1. Default: none.
+	// BasePath precedes every path, as /api/v1 in https://host/api/v1. Default: none.
 	BasePath string
 	// Hosts are further names and addresses in the listener's certificate.
 	Hosts []string
@@ -68,6 +70,8 @@ type Options struct {
 	ListClusters bool
 	// Shapes of answers that the specification leaves open.
 	Shapes Shapes
+	// Traits are further behaviors that the specification leaves open.
+	Traits Traits
 	// Faults that are injected from the start.
 	Faults []Fault
 
@@ -75,13 +79,13 @@ type Options struct {
 	Seed int64
 	// RequestLogTo receives the request log as text, line by line as it is written.
 	RequestLogTo io.Writer
+	// RequestLogSize is how many entries of the request log are kept at least, so that a portal that runs for days does not use more and more
+	// memory. 0 keeps all.
+	RequestLogSize int
 }
 
 // Durations are the shortest times of operations. Real workload clusters may add to them. Zero means the default, a
 // negative duration none at all.
-	// RequestLogSize is how many entries of the request log are kept at least, so that a portal that runs for days does not use more and more
-	// memory. 0 keeps all.
-	RequestLogSize int
 type Durations struct {
 	Pending time.Duration // before any job runs. Default 1 s
 	Create  time.Duration // of a cluster. Default 8 s
@@ -107,6 +111,9 @@ func DefaultZones() []string { return []string{"zone-1"} }
 func DefaultServiceOfferings() []string {
 	return []string{"small", "medium", "large", "offering-2-4", "offering-4-16", "offering-8-32"}
 }
+
+// DefaultSSHKeyPairs are the SSH key pairs of the commands' portals.
+func DefaultSSHKeyPairs() []string { return []string{"mine", "ops", "sandbox"} }
 
 func (o *Options) setDefaults() {
 	if len(o.Users) == 0 {
@@ -145,10 +152,34 @@ func (o *Options) validate() error {
 		return fmt.Errorf("lifetime of kubeconfigs: %s", o.KubeconfigLifetime)
 	case o.MinWorkers < 0 || o.MaxWorkers < o.MinWorkers:
 		return fmt.Errorf("workers of a cluster: from %d to %d", o.MinWorkers, o.MaxWorkers)
-	case o.RateLimit.PerMinute < 1 || o.RateLimit.Burst < 1:
-		return fmt.Errorf("rate limit %d per minute, burst %d: want at least 1", o.RateLimit.PerMinute, o.RateLimit.Burst)
+	case min(o.RateLimit.PerMinute, o.RateLimit.Burst) < 1 || max(o.RateLimit.PerMinute, o.RateLimit.Burst) > maxRate:
+		return fmt.Errorf("rate limit %d per minute, burst %d: want 1 to %d", o.RateLimit.PerMinute, o.RateLimit.Burst, maxRate)
+	case o.TokenLifetime < 0:
+		return fmt.Errorf("lifetime of tokens: %s", o.TokenLifetime)
+	case min(o.MaxClusters, o.VolumesPerCluster, o.RequestLogSize) < 0:
+		return fmt.Errorf("%d clusters of an account, %d volumes of a cluster, %d entries of the request log: none can be negative",
+			o.MaxClusters, o.VolumesPerCluster, o.RequestLogSize)
+	case !basePath.MatchString(o.BasePath):
+		return fmt.Errorf("base path %q: want a path such as /api/v1", o.BasePath)
 	}
-	return o.Shapes.validate()
+	return errors.Join(o.Shapes.validate(), o.Traits.validate(o.Zones))
+}
+
+// maxRate bounds the rate limit and its burst. The time between two requests is rounded to nanoseconds, and a larger burst at one request a
+// minute would last longer than a time.Duration can.
+const maxRate = 100_000_000
+
+// basePath is empty, or segments that need no escaping in a URL.
+var basePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*/?$`)
+
+// Check returns the error that New would return, without a portal.
+func (o Options) Check() error {
+	o.Workloads, o.RequestLogTo = nil, nil
+	p, err := New(o)
+	if err == nil {
+		p.Close()
+	}
+	return err
 }
 
 // orElse sets what was left at its zero value.

@@ -49,13 +49,15 @@ type Portal struct {
 	networks  []*Network
 	volumes   []*Volume
 	clusters  []*cluster // oldest first
+	remains   []*cluster // deleted, and not gone yet (Traits.RemainsFor)
 	jobs      []*job     // oldest first
 	jobsByID  map[string]*job
-}
 	reserved  map[string]time.Time // until when names of deleted clusters are (Traits.NamesReserved), by account and name
 	pruneAt   int                  // how many sessions there may be before those that ended long ago are forgotten
+}
 
-// New returns a portal that serves requests through Transport and Handler at once, and starts nothing by itself.
+// New returns a portal that serves requests through Transport and Handler at once. It starts nothing by itself but the scanner of
+// Traits.ScanInterval.
 func New(opts Options) (*Portal, error) {
 	opts.setDefaults()
 	if err := opts.validate(); err != nil {
@@ -75,6 +77,7 @@ func New(opts Options) (*Portal, error) {
 		resets:    map[string]*reset{},
 		mailbox:   map[string][]Mail{},
 		jobsByID:  map[string]*job{},
+		reserved:  map[string]time.Time{},
 		removals:  opts.VictimOrder,
 	}
 	p.log.to, p.log.size = opts.RequestLogTo, opts.RequestLogSize
@@ -84,7 +87,22 @@ func New(opts Options) (*Portal, error) {
 		return nil, fmt.Errorf("token key: %w", err)
 	}
 	p.routes = p.endpoints()
-	return p, p.addInitialRecords()
+	if err := p.addInitialRecords(); err != nil {
+		p.cancel()
+		return nil, err
+	}
+	if every := opts.Traits.ScanInterval; every > 0 {
+		p.later(every, p.scan)
+	}
+	return p, nil
+}
+
+// later calls do after each interval until it returns false, or until the portal closes. Close waits for it.
+func (p *Portal) later(interval time.Duration, do func() (again bool)) {
+	p.wg.Go(func() {
+		for sleep(p.ctx, interval) == nil && do() {
+		}
+	})
 }
 
 // addInitialRecords creates the users, versions, VPCs and volumes that the options list.

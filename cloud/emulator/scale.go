@@ -3,6 +3,7 @@
 package emulator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -26,7 +27,7 @@ func (p *Portal) scaleCluster(c *call) (answer, *refusal) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := p.checkSize(body.Size); err != nil {
+	if err := p.checkSize(body.Size, cl.ControlNodes); err != nil {
 		return answer{}, err
 	}
 	if network, err := p.networkByID(cl.Account, cl.NetworkID); err == nil && body.Size > cl.Size {
@@ -34,6 +35,7 @@ func (p *Portal) scaleCluster(c *call) (answer, *refusal) {
 			return answer{}, err
 		}
 	}
+	redundant := p.opts.Traits.RedundantFails && body.Size == cl.Size
 	faults, reaches := c.faults, cl.Size
 	if body.Size > cl.Size {
 		reaches += faults.nodesDone(body.Size - cl.Size)
@@ -47,7 +49,10 @@ func (p *Portal) scaleCluster(c *call) (answer, *refusal) {
 		kind: JobScaleCluster, takes: p.opts.Durations.Scale,
 		work: func(ctx context.Context, takes time.Duration) (any, error) {
 			err := p.scaleNodes(ctx, cl, reaches, takes, faults)
-			p.settle(cl, faults, err != nil || faults.failLate() != nil)
+			if err == nil && redundant {
+				err = errRedundant
+			}
+			p.settle(cl, faults, cmp.Or(err, faults.failLate()))
 			return p.jobResult(cl), err
 		},
 	})
@@ -57,7 +62,7 @@ func (p *Portal) scaleCluster(c *call) (answer, *refusal) {
 // if the drain of one fails, those before it are gone.
 func (p *Portal) scaleNodes(ctx context.Context, cl *cluster, size int, takes time.Duration, faults matchedFaults) error {
 	p.mu.Lock()
-	victims, drainTime := p.resize(cl, size), faults.drainTime()
+	victims, drainTime := p.resize(cl, size), p.drainTime(faults)
 	if drainTime == 0 || len(victims) == 0 {
 		leave(victims, faults.leavesNodes())
 		p.mu.Unlock()

@@ -41,6 +41,8 @@ type Shapes struct {
 	LookupPage bool `json:"lookupPage,omitempty"`
 	// ExtraFields adds members that the specification does not name to every object that is an answer.
 	ExtraFields bool `json:"extraFields,omitempty"`
+	// NumbersAsText writes all numbers in answers as strings, as in {"size": "3"}.
+	NumbersAsText bool `json:"numbersAsText,omitempty"`
 	// BareVersions lists versions without the leading v.
 	BareVersions bool `json:"bareVersions,omitempty"`
 	// VersionBuild is appended to listed versions as build metadata: "portal.1" makes v1.36.3+portal.1.

@@ -31,6 +31,9 @@ func TestShapes(t *testing.T) {
 		"version build": {emulator.Shapes{VersionBuild: "portal.1"}, func(c *caller) {
 			c.get("/kubernetes-versions").has("v1.34.9+portal.1", "versions", 0, "semanticVersion")
 		}},
+		"numbers as text": {emulator.Shapes{NumbersAsText: true}, func(c *caller) {
+			c.wait(c.post("/kubernetes-clusters", c.newCluster(3).String()).want(202).text("jobId")).has("3", "result", "kubernetesCluster", "size")
+		}},
 		"flat ids":    {emulator.Shapes{CreatedID: emulator.IDFlat}, func(c *caller) { c.post("/networks", network).want(201).text("id") }},
 		"network 200": {emulator.Shapes{NetworkStatus: http.StatusOK}, func(c *caller) { c.post("/networks", network).want(200).text("network", "id") }},
 		"network 202, nested": {emulator.Shapes{NetworkStatus: 202}, func(c *caller) {
@@ -133,6 +136,17 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		"workers":        {MinWorkers: 60},
 		"rate":           {RateLimit: emulator.RateLimit{PerMinute: -1}},
 		"burst":          {RateLimit: emulator.RateLimit{Burst: -1}},
+		"rate, huge":     {RateLimit: emulator.RateLimit{PerMinute: 100_000_000_000}},
+		"burst, huge":    {RateLimit: emulator.RateLimit{PerMinute: 1, Burst: 1_000_000_000}},
+		"tokens":         {TokenLifetime: -1},
+		"clusters":       {MaxClusters: -1},
+		"request log":    {RequestLogSize: -1},
+		"base path":      {BasePath: "api"},
+		"base path, URL": {BasePath: "/a b?c"},
+		"trait, time":    {Traits: emulator.Traits{ScanInterval: -1}},
+		"trait, zone":    {Zones: []string{"east"}, Traits: emulator.Traits{TripleZones: []string{"west"}}},
+		"trait, word":    {Traits: emulator.Traits{DeletedClusters: "archived"}},
+		"trait, remains": {Traits: emulator.Traits{DeletedClusters: emulator.DeletedReadable}},
 		"victims":        {VictimOrder: "largest"},
 		"upgrade":        {UpgradeStyle: "big bang"},
 	} {

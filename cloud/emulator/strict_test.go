@@ -27,6 +27,8 @@ func TestStrict(t *testing.T) {
 		{name: "HEAD", method: "HEAD", path: "/instances", status: 405, code: emulator.CodeOperationNotAllowed},
 		{name: "list of clusters", method: "GET", path: "/kubernetes-clusters?name=x", status: 405, code: emulator.CodeOperationNotAllowed},
 		{name: "unknown query", method: "GET", path: "/vpcs?title=x", status: 400, field: "title"},
+		{name: "query that cannot be read", method: "GET", path: "/vpcs?name=%zz", status: 400},
+		{name: "query given twice", method: "GET", path: "/vpcs?name=a&name=b", status: 400, field: "name"},
 		{name: "query where none is known", method: "GET", path: "/instances?page=2", status: 400, field: "page"},
 		{name: "body where none is known", method: "DELETE", path: "/volumes/1", body: `{}`, status: 400},
 		{name: "no content type", method: "POST", path: "/networks", body: `{"cidr":"10.0.0.0/24"}`, header: map[string]string{"Content-Type": ""}, status: 400, field: "Content-Type"},

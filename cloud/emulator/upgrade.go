@@ -3,7 +3,9 @@
 package emulator
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -26,8 +28,7 @@ type upgradeBody struct {
 	KubernetesVersionID string `json:"kubernetesVersionId" portal:"required"`
 }
 
-// upgradeCluster answers POST /kubernetes-clusters/{cluster_id}/upgrade. Lower versions are refused, which is our choice. The same one
-// is a job with nothing to do. Minors may be skipped, because the specification does not forbid it.
+// upgradeCluster answers POST /kubernetes-clusters/{cluster_id}/upgrade.
 func (p *Portal) upgradeCluster(c *call) (answer, *refusal) {
 	var body upgradeBody
 	if err := c.decode(&body); err != nil {
@@ -43,24 +44,58 @@ func (p *Portal) upgradeCluster(c *call) (answer, *refusal) {
 	if err != nil {
 		return answer{}, err
 	}
-	if lower(to.SemanticVersion, cl.serverVersion) {
-		return answer{}, invalid("kubernetesVersionId", "the cluster runs %s: it cannot go back to %s", cl.serverVersion, to.SemanticVersion).
-			as(http.StatusUnprocessableEntity)
+	if err := p.checkUpgrade(cl, to.SemanticVersion); err != nil {
+		return answer{}, err
 	}
-	faults := c.faults
+	faults, nodes := c.faults, p.toUpgrade(cl, to.SemanticVersion)
+	redundant := p.opts.Traits.RedundantFails && cl.Version == to.SemanticVersion
+	lasts := p.opts.Durations.Upgrade
+	if each := p.opts.Traits.NodeUpgrade; each > 0 {
+		lasts = each * time.Duration(len(nodes))
+	}
 	return p.operate(c, cl, ClusterUpgrading, cl.Version+" → "+to.SemanticVersion, jobSpec{
-		kind: JobUpgradeCluster, takes: p.opts.Durations.Upgrade,
+		kind: JobUpgradeCluster, takes: lasts,
 		work: func(ctx context.Context, takes time.Duration) (any, error) {
-			complete, err := p.upgradeNodes(ctx, cl, upgrade{to.SemanticVersion, takes, faults})
+			complete, err := p.upgradeNodes(ctx, cl, nodes, upgrade{to.SemanticVersion, takes, faults})
 			if complete {
 				p.mu.Lock()
 				cl.Version, cl.VersionID = to.SemanticVersion, to.ID
 				p.mu.Unlock()
 			}
-			p.settle(cl, faults, err != nil || faults.failLate() != nil)
+			if err == nil && redundant {
+				err = errRedundant
+			}
+			p.settle(cl, faults, cmp.Or(err, faults.failLate()))
 			return p.jobResult(cl), err
 		},
 	})
+}
+
+// checkUpgrade refuses versions to which the cluster cannot move. Lower ones are refused, which is our choice. The specification forbids
+// neither the present version, which is a job with nothing to do, nor that minors are skipped.
+func (p *Portal) checkUpgrade(cl *cluster, to string) *refusal {
+	from, _ := parseVersion(cl.Version) // of a version on offer
+	next, _ := parseVersion(to)
+	steps := p.opts.Traits.UpgradesByStep
+	switch {
+	case lower(to, cl.serverVersion):
+		return invalid("kubernetesVersionId", "the cluster runs %s: it cannot go back to %s", cl.serverVersion, to).as(http.StatusUnprocessableEntity)
+	case steps && to == cl.Version:
+		return invalid("kubernetesVersionId", "the cluster runs %s already", to).as(http.StatusUnprocessableEntity)
+	case steps && (next[0] != from[0] || next[1] > from[1]+1):
+		return invalid("kubernetesVersionId", "the cluster runs %s: %s skips a minor version", cl.Version, to).as(http.StatusUnprocessableEntity)
+	}
+	return nil
+}
+
+// toUpgrade returns the nodes of which an upgrade takes one at a time: control nodes first, then workers (Kubernetes endpoints 2). Callers
+// hold mu.
+func (p *Portal) toUpgrade(cl *cluster, version string) []*node {
+	nodes := append(cl.controls(), cl.workers()...)
+	if p.opts.Traits.UpgradesRestart {
+		return nodes
+	}
+	return slices.DeleteFunc(nodes, func(n *node) bool { return n.Version == version })
 }
 
 // upgrade is a job's work on nodes.
@@ -70,19 +105,19 @@ type upgrade struct {
 	faults  matchedFaults
 }
 
-// upgradeNodes goes through the nodes one at a time: control nodes first, then workers (Kubernetes endpoints 2). The
-// API server follows with the first control node, since kubelets must not be newer than it. It reports whether it got to all.
-func (p *Portal) upgradeNodes(ctx context.Context, cl *cluster, u upgrade) (complete bool, err error) {
-	p.mu.Lock()
-	todo := slices.DeleteFunc(append(cl.controls(), cl.workers()...), func(n *node) bool { return n.Version == u.version })
-	p.mu.Unlock()
+// upgradeNodes goes through the nodes. The API server follows with the first control node, since kubelets must not be newer than it. It
+// reports whether it got to all.
+func (p *Portal) upgradeNodes(ctx context.Context, cl *cluster, todo []*node, u upgrade) (complete bool, err error) {
 	if len(todo) == 0 {
 		err := p.applyNodes(ctx, cl, u.takes)
 		return err == nil, err
 	}
 	u.takes /= time.Duration(len(todo))
-	share := u.faults.nodesDone(len(todo))
-	for _, n := range todo[:share] {
+	share, began, limit := u.faults.nodesDone(len(todo)), time.Now(), p.opts.Traits.UpgradeLimit
+	for i, n := range todo[:share] {
+		if limit > 0 && time.Since(began) >= limit {
+			return false, &jobError{Code: CodeInternalError, Message: fmt.Sprintf("the upgrade timed out after %s, with %d of %d nodes", limit, i, len(todo))}
+		}
 		if err := p.upgradeDrained(ctx, cl, n, u); err != nil {
 			return false, err
 		}
@@ -95,7 +130,7 @@ func (p *Portal) upgradeNodes(ctx context.Context, cl *cluster, u upgrade) (comp
 
 // upgradeDrained drains a node, if the portal does, and upgrades it. If the drain fails, the node stays cordoned, with its old version.
 func (p *Portal) upgradeDrained(ctx context.Context, cl *cluster, n *node, u upgrade) error {
-	drainTime := u.faults.drainTime()
+	drainTime := p.drainTime(u.faults)
 	if drainTime > 0 {
 		if err := p.drainNode(ctx, cl, n, drainTime); err != nil {
 			return err

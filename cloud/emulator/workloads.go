@@ -37,6 +37,12 @@ type Drainer interface {
 	Cordon(ctx context.Context, clusterID, node string, unschedulable bool) error
 }
 
+// Stopper is implemented by Workloads whose machines can stop.
+type Stopper interface {
+	// Stop ends the heartbeats of the Node, or lets them begin again.
+	Stop(ctx context.Context, clusterID, node string, stopped bool) error
+}
+
 // Workload is the state wanted of one Kubernetes cluster.
 type Workload struct {
 	ID      string // the portal's cluster id
@@ -46,6 +52,7 @@ type Workload struct {
 
 	ControlMarks       ControlMarks  // of the control nodes among them
 	KubeconfigLifetime time.Duration // of the credentials in each kubeconfig. 0 is a year
+	BarePodsStay       bool          // a Pod without a controller fails a drain of its node at once, before any eviction
 }
 
 // Node is a machine that has joined, or is to join, a workload cluster.
@@ -56,6 +63,7 @@ type Node struct {
 	Version      string `json:"version"`                // of the kubelet, for example "v1.36.3"
 	ProviderID   string `json:"providerID,omitempty"`   // empty: the Node has none
 	Gone         bool   `json:"gone,omitempty"`         // the machine is removed, its Node object stays behind (NotReady after a while)
+	Stopped      bool   `json:"stopped,omitempty"`      // the machine exists and does not run (NotReady after a while)
 }
 
 // Removal is how Kubernetes saw a machine at the moment when the portal removed it. A Pod in Pods was killed.
