@@ -62,11 +62,12 @@ type cluster struct {
 	id        string
 	parent    *Clusters
 	plane     *plane // nil before the first start and after the end. It is changed under the parent's mu, too
-	client    *kubernetes.Clientset
+	client    kubernetes.Interface
 	turn      chan struct{}
 	reachable atomic.Bool // the API server has answered once
 
 	controlMarks emulator.ControlMarks
+	barePodsStay bool         // a Pod without a controller fails a drain
 	lifetime     atomic.Int64 // of credentials in kubeconfigs, a time.Duration
 
 	registered map[string]string // kubelet version with which a machine last registered, by its id
@@ -96,7 +97,7 @@ func (c *cluster) rotate(ctx context.Context, what emulator.Rotation) error {
 }
 
 func (c *cluster) apply(ctx context.Context, want emulator.Workload) (removed []emulator.Removal, err error) {
-	c.controlMarks = want.ControlMarks
+	c.controlMarks, c.barePodsStay = want.ControlMarks, want.BarePodsStay
 	c.lifetime.Store(int64(want.KubeconfigLifetime))
 	if err := c.serve(ctx, want.Version); err != nil {
 		return nil, err

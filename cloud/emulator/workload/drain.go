@@ -22,6 +22,11 @@ func (c *Clusters) Drain(ctx context.Context, id, node string, atMost time.Durat
 	return c.with(ctx, id, false, func(ctx context.Context, cluster *cluster) error { return cluster.drain(ctx, node, atMost) })
 }
 
+// Stop implements emulator.Stopper.
+func (c *Clusters) Stop(ctx context.Context, id, node string, stopped bool) error {
+	return c.with(ctx, id, false, func(ctx context.Context, cluster *cluster) error { return cluster.setHeartbeats(ctx, node, !stopped) })
+}
+
 // Cordon implements emulator.Drainer.
 func (c *Clusters) Cordon(ctx context.Context, id, node string, unschedulable bool) error {
 	return c.with(ctx, id, false, func(ctx context.Context, cluster *cluster) error { return cluster.cordon(ctx, node, unschedulable) })
@@ -40,6 +45,9 @@ func (c *cluster) drain(ctx context.Context, node string, atMost time.Duration) 
 	if err := c.cordon(ctx, node, true); err != nil {
 		return err
 	}
+	if err := c.refuseBarePods(ctx, node); err != nil {
+		return err
+	}
 	for end := time.Now().Add(atMost); ; {
 		left, err := c.evictAll(ctx, node)
 		switch {
@@ -54,6 +62,27 @@ func (c *cluster) drain(ctx context.Context, node string, atMost time.Duration) 
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// refuseBarePods returns an error that names the Pods without a controller, if they stay (emulator.Workload.BarePodsStay).
+func (c *cluster) refuseBarePods(ctx context.Context, node string) error {
+	if !c.barePodsStay {
+		return nil
+	}
+	pods, err := c.podsOn(ctx, node)
+	if err != nil {
+		return err
+	}
+	var bare []string
+	for _, pod := range pods {
+		if drainable(&pod) && metav1.GetControllerOf(&pod) == nil {
+			bare = append(bare, pod.Namespace+"/"+pod.Name)
+		}
+	}
+	if len(bare) > 0 {
+		return fmt.Errorf("it runs Pods without a controller, which nothing would start again: %s", strings.Join(bare, ", "))
+	}
+	return nil
 }
 
 // evictAll asks for the eviction of each Pod, and returns those that are still there. An eviction that is refused is tried again later.

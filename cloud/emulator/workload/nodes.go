@@ -75,7 +75,7 @@ func (c *cluster) applyNodes(ctx context.Context, want []emulator.Node) ([]emula
 
 func (c *cluster) applyNode(ctx context.Context, want emulator.Node, existing *corev1.Node) error {
 	switch {
-	case want.Gone:
+	case want.Gone, want.Stopped:
 		return nil
 	case existing != nil:
 		return c.update(ctx, want, existing)
@@ -130,7 +130,15 @@ func hasKubelet(node *corev1.Node) bool { return node.Labels[kubeletLabel] != ""
 
 // stopHeartbeats ends the heartbeats of a Node and nothing else.
 func (c *cluster) stopHeartbeats(ctx context.Context, existing *corev1.Node) error {
-	return c.patch(ctx, existing.Name, map[string]any{"metadata": map[string]any{"labels": map[string]any{kubeletLabel: nil}}})
+	return c.setHeartbeats(ctx, existing.Name, false)
+}
+
+func (c *cluster) setHeartbeats(ctx context.Context, node string, beat bool) error {
+	var kubelet any
+	if beat {
+		kubelet = kubeletLabelValue
+	}
+	return c.patch(ctx, node, map[string]any{"metadata": map[string]any{"labels": map[string]any{kubeletLabel: kubelet}}})
 }
 
 // destroy removes a machine: its Node first, so that nothing is scheduled to it any more, then its Pods.
@@ -166,7 +174,7 @@ func (c *cluster) patch(ctx context.Context, name string, change map[string]any,
 	return err
 }
 
-// awaitReady returns when every wanted machine that has a Node and is not gone is Ready.
+// awaitReady returns when every wanted machine that runs and has a Node is Ready.
 func (c *cluster) awaitReady(ctx context.Context, want []emulator.Node) error {
 	for {
 		existing, err := c.nodes(ctx)
@@ -175,7 +183,7 @@ func (c *cluster) awaitReady(ctx context.Context, want []emulator.Node) error {
 		}
 		var missing []string
 		for _, node := range want {
-			if found := existing[node.Name]; !node.Gone && found != nil && !ready(found) {
+			if found := existing[node.Name]; !node.Gone && !node.Stopped && found != nil && !ready(found) {
 				missing = append(missing, node.Name)
 			}
 		}

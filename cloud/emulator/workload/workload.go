@@ -68,6 +68,7 @@ var (
 	_ emulator.Workloads = (*Clusters)(nil)
 	_ emulator.Rotator   = (*Clusters)(nil)
 	_ emulator.Drainer   = (*Clusters)(nil)
+	_ emulator.Stopper   = (*Clusters)(nil)
 )
 
 // New starts the etcd of the clusters. The caller closes them. If a binary is missing, the error says how to build it.
