@@ -33,7 +33,8 @@
 //	Scaling    Running       scale                    config. The rest is RESOURCE_BUSY
 //	Upgrading  Running       upgrade                  config. The rest is RESOURCE_BUSY
 //	Alert      Scaling,      job failed with the      config, DELETE. The rest is OPERATION_NOT_ALLOWED
-//	           Upgrading     fault alert
+//	           Upgrading     fault alert, or a trait
+//	           Running       scan (a trait)
 //	Deleting   Running,      DELETE                   nothing, as Creating
 //	           Failed, Alert
 //	Failed     Creating      create job failed        DELETE. The rest is OPERATION_NOT_ALLOWED
@@ -42,7 +43,9 @@
 //
 // A failed scale, upgrade or delete job leads back to Running (a delete of a cluster in Failed or Alert, to that state). An upgrade
 // that failed half way leaves the nodes that it upgraded. A new upgrade to the same version does the rest. From Alert,
-// [Portal.Repair] leads back to Running.
+// [Portal.Repair] leads back to Running. With [Traits.ScanInterval], the portal does both by itself: a scan interrupts Running and Alert, and
+// nothing else. With [Traits.DeletionsCollected], a failed deletion stays in Deleting, where only another DELETE may be called, until the
+// portal finishes it.
 //
 // A pre-MFA token lives 10 minutes, ends when it is exchanged, and after 5 wrong codes. A full-access token lives 8
 // hours ([Options.TokenLifetime]) and ends early with a password reset or the fault RevokeToken. A login does not
@@ -86,7 +89,7 @@
 // Instances are the machines of nodes. One that is starting or being removed is Stopped. Volumes come from options or [Portal.AddVolume],
 // lose their cluster when it is deleted, and are deleted at once. The deletion is refused while a cluster uses them.
 //
-// [Shapes] chooses other forms of answers, and [Options] other behavior.
+// [Shapes] chooses other forms of answers, [Traits] the behavior of one engine, and [Options] all other behavior.
 //
 // # Left out
 //
@@ -109,12 +112,18 @@
 //	 {"path": "/kubernetes-clusters/*/scale", "scale": "down", "nth": 3, "for": "5m", "job": "failed"},
 //	 {"path": "/kubernetes-clusters/*/scale", "scale": "down", "nth": 3, "for": "8m", "job": "failed-halfway", "jobNodes": 1}]
 //
-// Some portals, such as those of Apache CloudStack, drain nodes themselves, delete their Node objects, and refuse to change a cluster after
-// a failed job until an operator repairs it. Each of these traits is a fault: drain, alert, leaveCordoned, job "stuck", and a refusal
-// that selects a state. The profile needs-repair has all of them. The operator's part is [Portal.Repair], which the admin listener offers:
+// Some portals refuse to change a cluster after a failed job until an operator repairs it. That is the fault alert, with a refusal that
+// selects the state Alert. The operator's part is [Portal.Repair], which the admin listener offers:
 //
 //	curl -d '{"path": "/kubernetes-clusters/*/scale", "drain": "60s", "alert": true}' http://127.0.0.1:8444/faults
 //	curl -X POST http://127.0.0.1:8444/clusters/<id>/repair
+//
+// # The likeliest engine
+//
+// The words of the specification (zone, service offering, tier) are those of Apache CloudStack. What a portal over its Kubernetes Service
+// does, and what the specification leaves open, is in [Traits]: an upgrade begins again with the first node, drains fail at a Pod without a
+// controller, rules are checked in the job, the state Alert comes and goes without a job, and a deletion ends long after its job. The profile
+// cloudstack has all of them, with answers that take up to two minutes. [Portal.StopMachine] is the failure of a host.
 //
 // A portal that changes how a running cluster is reached is no fault of a call, but a [Portal.Rotate], which the admin listener offers
 // too. It replaces the credentials of the kubeconfig (old ones get 401), moves the API server to another port, or gives it a certificate
@@ -126,8 +135,9 @@
 //
 // # Pods on removed machines
 //
-// Without the fault drain, the portal drains nothing: a machine that it removes takes its Pods with it. The request log's entry of a removed node has a
-// [Removal], if there are real workload clusters: which job removed it, whether its Node was cordoned, and which Pods a drain
+// Without the fault drain or [Traits.DrainTime], the portal drains nothing: a machine that it removes takes its Pods with it. The request
+// log's entry of a removed node has a [Removal], if there are real workload clusters: which job removed it, whether its Node was
+// cordoned, and which Pods a drain
 // would still have had to evict at that moment. Judges of a client read it: a scale-down that removes a machine with Pods has
 // killed them.
 package emulator

@@ -21,7 +21,7 @@ import (
 )
 
 // These tests check what the provider does at a portal that refuses to change a cluster after a failed job, until the portal's operator
-// repairs the cluster. The profile needs-repair of the emulator describes it.
+// repairs the cluster.
 
 // Drain implements emulator.Drainer.
 func (w workloads) Drain(ctx context.Context, id, node string, _ time.Duration) error {

@@ -19,7 +19,7 @@ const portalDrains = 10 * time.Second
 func (s *story) state() emulator.ClusterState { return s.PortalClusters()[0].State }
 
 // TestDrainTimeoutAtAPortalThatDrains has a portal that drains nodes itself for a short time, and refuses to change a cluster after a failed job
-// until its operator repairs the cluster (profile needs-repair of the emulator). The story scales down by two of five workers while a
+// until its operator repairs the cluster. The story scales down by two of five workers while a
 // PodDisruptionBudget protects a Pod on the second one. The user limits drains to ten seconds, so the portal is asked although the Pod is left, and
 // its own drain fails at the second node. After the repair, everything goes on by itself. alert_test.go of controllers/portalcontrolplane has other
 // operations at this portal, and counts the requests of the hours until the repair.

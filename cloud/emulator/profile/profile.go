@@ -52,6 +52,7 @@ type Profile struct {
 	BasePath     string           `json:"basePath,omitempty"`
 	ListClusters bool             `json:"listClusters,omitempty"`
 	Shapes       emulator.Shapes  `json:"shapes,omitzero"`
+	Traits       Traits           `json:"traits,omitzero"`
 	Faults       []emulator.Fault `json:"faults,omitempty"`
 }
 
@@ -77,6 +78,19 @@ type Durations struct {
 	Delete  Duration `json:"delete,omitempty"`
 	VPC     Duration `json:"vpc,omitempty"`
 	Network Duration `json:"network,omitempty"`
+}
+
+// Traits are emulator.Traits, with its times.
+type Traits struct {
+	emulator.Traits
+
+	NodeUpgrade        Duration `json:"nodeUpgrade,omitempty"`
+	UpgradeLimit       Duration `json:"upgradeLimit,omitempty"`
+	DrainTime          Duration `json:"drainTime,omitempty"`
+	ScanInterval       Duration `json:"scanInterval,omitempty"`
+	NamesReserved      Duration `json:"namesReserved,omitempty"`
+	DeletionsCollected Duration `json:"deletionsCollected,omitempty"`
+	RemainsFor         Duration `json:"remainsFor,omitempty"`
 }
 
 // Duration is written as 1m30s.
@@ -145,7 +159,7 @@ func (p Profile) Apply(o *emulator.Options) {
 	o.ProviderIDs, o.ReuseNodeNames = p.ProviderIDs, p.ReuseNodeNames
 	o.TokenLifetime, o.ClockSkew = time.Duration(p.TokenLifetime), time.Duration(p.ClockSkew)
 	o.BasePath, o.ListClusters = p.BasePath, p.ListClusters
-	o.Shapes = p.Shapes
+	o.Shapes, o.Traits = p.Shapes, p.Traits.options()
 	o.Faults = append(o.Faults, p.Faults...)
 }
 
@@ -154,4 +168,12 @@ func (d Durations) options() emulator.Durations {
 		Pending: time.Duration(d.Pending), Create: time.Duration(d.Create), Scale: time.Duration(d.Scale),
 		Upgrade: time.Duration(d.Upgrade), Delete: time.Duration(d.Delete), VPC: time.Duration(d.VPC), Network: time.Duration(d.Network),
 	}
+}
+
+func (t Traits) options() emulator.Traits {
+	out := t.Traits
+	out.NodeUpgrade, out.UpgradeLimit, out.DrainTime = time.Duration(t.NodeUpgrade), time.Duration(t.UpgradeLimit), time.Duration(t.DrainTime)
+	out.ScanInterval, out.NamesReserved = time.Duration(t.ScanInterval), time.Duration(t.NamesReserved)
+	out.DeletionsCollected, out.RemainsFor = time.Duration(t.DeletionsCollected), time.Duration(t.RemainsFor)
+	return out
 }

@@ -16,7 +16,7 @@ import (
 
 // TestShipped checks that each shipped profile has a description and gives a valid portal.
 func TestShipped(t *testing.T) {
-	want := []string{"busy", "needs-repair", "no-headers", "quirky", "slow", "small-tier", "strict"}
+	want := []string{"busy", "cloudstack", "no-headers", "quirky", "slow", "small-tier", "strict"}
 	if got := Names(); !slices.Equal(got, want) {
 		t.Fatalf("%q, want %q", got, want)
 	}
@@ -33,6 +33,22 @@ func TestShipped(t *testing.T) {
 			continue
 		}
 		portal.Close()
+	}
+}
+
+// TestCloudstackHasAllTraits checks that no trait is left out.
+func TestCloudstackHasAllTraits(t *testing.T) {
+	p, err := Load("cloudstack")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o emulator.Options
+	p.Apply(&o)
+	traits := reflect.ValueOf(o.Traits)
+	for i := range traits.NumField() {
+		if traits.Field(i).IsZero() {
+			t.Errorf("%s is not set", traits.Type().Field(i).Name)
+		}
 	}
 }
 
@@ -87,6 +103,7 @@ clockSkew: -2s
 basePath: /api
 listClusters: true
 shapes: {createdID: deep}
+traits: {upgradesRestart: true, upgradeLimit: 1h}
 faults: [{id: f, status: 503, delay: 2s}]
 `)
 	if err != nil {
@@ -94,13 +111,13 @@ faults: [{id: f, status: 503, delay: 2s}]
 	}
 	got := emulator.Options{}
 	p.Apply(&got)
-	if got.Durations.Network != -time.Second || got.Faults[0].Delay != 2*time.Second || got.Versions[0].SemanticVersion != "v1.30.1" {
+	if got.Traits.UpgradeLimit != time.Hour || !got.Traits.UpgradesRestart || got.Durations.Network != -time.Second || got.Faults[0].Delay != 2*time.Second || got.Versions[0].SemanticVersion != "v1.30.1" {
 		t.Errorf("%+v", got)
 	}
 	options := reflect.ValueOf(got)
 	for i := range options.NumField() {
 		name := options.Type().Field(i).Name
-		apart := []string{"Users", "Volumes", "Workloads", "Hosts", "HTTP1", "Seed", "RequestLogTo"}
+		apart := []string{"Users", "Volumes", "Workloads", "Hosts", "HTTP1", "Seed", "RequestLogTo", "RequestLogSize"}
 		if options.Field(i).IsZero() != slices.Contains(apart, name) {
 			t.Errorf("%s is %v", name, options.Field(i))
 		}
@@ -109,7 +126,7 @@ faults: [{id: f, status: 503, delay: 2s}]
 
 // TestMistakes checks that the error for an invalid profile names the file.
 func TestMistakes(t *testing.T) {
-	for _, content := range []string{"rateLimits: {}", "durations: {create: soon}", "faults: [{paths: x}]", "shapes: {created: deep}", ":"} {
+	for _, content := range []string{"rateLimits: {}", "durations: {create: soon}", "faults: [{paths: x}]", "shapes: {created: deep}", "traits: {restart: true}", ":"} {
 		if _, err := load(t, content); err == nil || !strings.Contains(err.Error(), "portal.yaml") {
 			t.Errorf("%s: %v", content, err)
 		}
