@@ -80,6 +80,7 @@ const pages = `
 502                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
 503                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
 504                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
+524                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
 `
 
 // accidents has the classes for everything else that goes wrong. "once" strikes one call, which a second login may repair.
@@ -94,6 +95,9 @@ cut after the work               unavailable   unknown       unknown       unkno
 success as a page                unavailable   unknown       ok            ok            not-portal    not-portal    ok
 success, truncated               unavailable   unknown       ok            ok            not-portal    not-portal    ok
 success, empty                   unavailable   unknown       ok            ok            not-portal    not-portal    ok
+success, null                    unavailable   unknown       ok            ok            not-portal    not-portal    ok
+success, sparse                  unavailable   unknown       ok            ok            not-portal    not-portal    ok
+success, and nothing was done    unavailable   unknown       ok            ok            not-portal    not-portal    unauthorized
 success, interrupted             unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
 token revoked once               ok            ok            ok            ok            ok            unauthorized  unauthorized
 token revoked every time         unauthorized  unauthorized  unauthorized  ok            ok            unauthorized  unauthorized
@@ -103,30 +107,35 @@ clock ahead every time           unauthorized  unauthorized  unauthorized  ok   
 clock behind                     ok            ok            ok            ok            ok            unauthorized  ok
 limit used up by others          rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited
 job stuck                        ok            ok            ok            ok            ok            ok            ok
+job stuck late                   ok            ok            ok            ok            ok            ok            ok
 job forgotten                    ok            ok            ok            ok            ok            ok            ok
 `
 
 // accident maps each row of the table to its fault.
 var accident = map[string]emulator.Fault{
-	"late":                         {Delay: 29 * time.Second},
-	"too late, before the work":    {Delay: 301 * time.Second},
-	"too late, after the work":     {Delay: 301 * time.Second, After: true},
-	"cut before the work":          {Cut: true},
-	"cut after the work":           {Cut: true, After: true},
-	"500 after the work":           {Status: 500, After: true},
-	"success as a page":            {Body: emulator.BodyHTML},
-	"success, truncated":           {Body: emulator.BodyTruncated},
-	"success, empty":               {Body: emulator.BodyEmpty},
-	"success, interrupted":         {Body: emulator.BodyInterrupted},
-	"token revoked once":           {RevokeToken: true, Count: 1},
-	"token revoked every time":     {RevokeToken: true},
-	"token revoked after the work": {RevokeToken: true, After: true},
-	"clock ahead once":             {ClockSkew: 9 * time.Hour, Count: 1},
-	"clock ahead every time":       {ClockSkew: 9 * time.Hour},
-	"clock behind":                 {ClockSkew: -9 * time.Hour},
-	"limit used up by others":      {OthersPerMinute: 1_000_000},
-	"job stuck":                    {Job: emulator.JobStuck},
-	"job forgotten":                {Job: emulator.JobForgotten},
+	"late":                          {Delay: 29 * time.Second},
+	"too late, before the work":     {Delay: 301 * time.Second},
+	"too late, after the work":      {Delay: 301 * time.Second, After: true},
+	"cut before the work":           {Cut: true},
+	"cut after the work":            {Cut: true, After: true},
+	"500 after the work":            {Status: 500, After: true},
+	"success as a page":             {Body: emulator.BodyHTML},
+	"success, truncated":            {Body: emulator.BodyTruncated},
+	"success, empty":                {Body: emulator.BodyEmpty},
+	"success, null":                 {Body: emulator.BodyNull},
+	"success, sparse":               {Body: emulator.BodySparse},
+	"success, and nothing was done": {Status: 200, Body: emulator.BodyNull},
+	"success, interrupted":          {Body: emulator.BodyInterrupted},
+	"token revoked once":            {RevokeToken: true, Count: 1},
+	"token revoked every time":      {RevokeToken: true},
+	"token revoked after the work":  {RevokeToken: true, After: true},
+	"clock ahead once":              {ClockSkew: 9 * time.Hour, Count: 1},
+	"clock ahead every time":        {ClockSkew: 9 * time.Hour},
+	"clock behind":                  {ClockSkew: -9 * time.Hour},
+	"limit used up by others":       {OthersPerMinute: 1_000_000},
+	"job stuck":                     {Job: emulator.JobStuck},
+	"job stuck late":                {Job: emulator.JobStuckLate},
+	"job forgotten":                 {Job: emulator.JobForgotten},
 }
 
 // row is a row of a table: the faults, and the class for each group of methods.
@@ -165,7 +174,9 @@ func allRows(t *testing.T) []row {
 			return []emulator.Fault{{Status: status(t, name), Code: "BRAND_NEW"}}
 		}),
 		rows(t, pages, func(name string) (faults []emulator.Fault) {
-			for _, body := range []emulator.BodyFault{emulator.BodyHTML, emulator.BodyTruncated, emulator.BodyEmpty, emulator.BodyInterrupted} {
+			for _, body := range []emulator.BodyFault{
+				emulator.BodyHTML, emulator.BodyTruncated, emulator.BodyEmpty, emulator.BodyInterrupted, emulator.BodyNull, emulator.BodySparse,
+			} {
 				faults = append(faults, emulator.Fault{Status: status(t, name), Body: body})
 			}
 			return faults

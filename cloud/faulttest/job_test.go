@@ -20,6 +20,7 @@ const jobs = `
                                  CreateVPC     CreateNetwork CreateCluster ScaleCluster  UpgradeCluster DeleteCluster
 nothing                          id            id            id            id            id             no-id
 stuck                            running       running       running       running       running        running
+stuck-late                       running       running       running       running       running        running
 forgotten                        not-found     not-found     not-found     not-found     not-found      not-found
 without-id                       no-id         no-id         no-id         no-id         no-id          no-id
 failed INVALID_PARAMETER         invalid       invalid       invalid       invalid       invalid        invalid
@@ -56,9 +57,13 @@ func TestJobs(t *testing.T) {
 func jobFault(name string) []emulator.Fault {
 	how, code, _ := strings.Cut(name, " ")
 	if how == "nothing" {
-		return []emulator.Fault{{Job: emulator.JobStuck, Path: "/nowhere"}}
+		return []emulator.Fault{{Job: emulator.JobStuck, Nth: 2}}
 	}
-	return []emulator.Fault{{Job: emulator.JobFault(how), JobCode: code, JobMessage: "a reason"}}
+	f := emulator.Fault{Job: emulator.JobFault(how), JobCode: code}
+	if code != "" {
+		f.JobMessage = "a reason"
+	}
+	return []emulator.Fault{f}
 }
 
 // follow starts a job and polls it for half an hour.

@@ -37,6 +37,7 @@ var shapes = []shape{
 	{"instances under another key", func(s *emulator.Shapes) { s.InstancesKey = "items" }},
 	{"bare lists", func(s *emulator.Shapes) { s.BareLists = true }},
 	{"all codes with 400", everyCode(http.StatusBadRequest)},
+	{"numbers as text", func(s *emulator.Shapes) { s.NumbersAsText = true }},
 	{"versions without v", func(s *emulator.Shapes) { s.BareVersions = true }},
 	{"versions with build", func(s *emulator.Shapes) { s.VersionBuild = "portal.1" }},
 	{"tokens without exp", func(s *emulator.Shapes) { s.TokensWithoutExp = true }},

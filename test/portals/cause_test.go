@@ -57,6 +57,7 @@ func lost(r *rand.Rand) emulator.Fault {
 		emulator.Fault{Status: 500}, emulator.Fault{Status: 500, After: true}, emulator.Fault{Status: 502, Body: emulator.BodyHTML},
 		emulator.Fault{Status: 404, Body: emulator.BodyHTML}, emulator.Fault{Status: 403, Body: emulator.BodyHTML},
 		emulator.Fault{Body: emulator.BodyTruncated}, emulator.Fault{Body: emulator.BodyHTML}, emulator.Fault{Body: emulator.BodyInterrupted},
+		emulator.Fault{Body: emulator.BodyNull}, emulator.Fault{Body: emulator.BodySparse}, emulator.Fault{Status: 200, Body: emulator.BodyNull},
 	)
 }
 

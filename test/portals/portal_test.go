@@ -64,6 +64,7 @@ func legalShapes(r *rand.Rand) emulator.Shapes {
 		InstancesKey:     one(r, "instances", "items", "-"),
 		LookupStatus:     one(r, 0, 0, 200, 400, 401, 403, 404, 422, 500, 501, 503),
 		ExtraFields:      once(r, 2),
+		NumbersAsText:    once(r, 3),
 		BareVersions:     once(r, 2),
 		VersionBuild:     one(r, "", "portal.1"),
 		TokensWithoutExp: once(r, 3),
