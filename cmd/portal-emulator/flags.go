@@ -32,7 +32,7 @@ type flags struct {
 	user, passwordFile          string
 	usersFile                   string
 	versions, vpcs              []string
-	zones, offerings            []string
+	zones, offerings, keyPairs  []string
 	durations                   map[string]string
 	victimOrder, upgradeStyle   string
 	controlMarks                string
@@ -63,6 +63,7 @@ func (f *flags) bind(set *pflag.FlagSet) {
 	set.StringSliceVar(&f.versions, "kubernetes-versions", defaultVersions(), "Kubernetes versions on offer")
 	set.StringSliceVar(&f.zones, "zones", emulator.DefaultZones(), "zones that exist. Empty accepts any")
 	set.StringSliceVar(&f.offerings, "service-offerings", emulator.DefaultServiceOfferings(), "service offerings that exist. Empty accepts any")
+	set.StringSliceVar(&f.keyPairs, "ssh-key-pairs", emulator.DefaultSSHKeyPairs(), "SSH key pairs that exist. Empty accepts any")
 	set.StringSliceVar(&f.vpcs, "vpc", nil, "name of a VPC that exists at the start (repeatable, default: one named default)")
 
 	set.StringVar(&f.user, "user", emulator.DefaultEmail, "e-mail address of the Administrator. A TOTP seed in $"+seedVariable+" gives the user MFA")
@@ -103,7 +104,11 @@ func (f *flags) options() (emulator.Options, error) {
 	if err := f.applyProfile(); err != nil {
 		return f.base, err
 	}
+	if err := f.checkNumbers(); err != nil {
+		return f.base, err
+	}
 	opts := f.base
+	opts.RequestLogSize = requestLogSize
 	f.setChoices(&opts)
 	if err := f.readUsers(&opts); err != nil {
 		return opts, err
@@ -128,6 +133,31 @@ func (f *flags) options() (emulator.Options, error) {
 	return opts, f.readFaults(&opts)
 }
 
+// requestLogSize is how many entries of the request log the command keeps: some days of one cluster, or an hour at the rate limit.
+const requestLogSize = 50_000
+
+// checkNumbers refuses flags that are given as zero, or as nothing. The portal would take its default for them.
+func (f *flags) checkNumbers() error {
+	var wrong error
+	if f.set == nil {
+		return nil
+	}
+	f.set.Visit(func(flag *pflag.Flag) {
+		value := flag.Value.String()
+		switch flag.Name {
+		case "max-workers", "rate-limit", "rate-burst", "token-lifetime":
+			if value == "0" || value == "0s" {
+				wrong = fmt.Errorf("--%s %s: must be more than zero", flag.Name, value)
+			}
+		case "victim-order", "upgrade-style", "control-marks", "kubernetes-versions":
+			if value == "" || value == "[]" {
+				wrong = fmt.Errorf("--%s: must not be empty", flag.Name)
+			}
+		}
+	})
+	return wrong
+}
+
 // setChoices sets the options whose flag has another type, unless a profile has set them.
 func (f *flags) setChoices(opts *emulator.Options) {
 	if opts.VictimOrder == "" || f.set.Changed("victim-order") {
@@ -144,6 +174,9 @@ func (f *flags) setChoices(opts *emulator.Options) {
 	}
 	if len(opts.ServiceOfferings) == 0 || f.set.Changed("service-offerings") {
 		opts.ServiceOfferings = f.offerings
+	}
+	if len(opts.SSHKeyPairs) == 0 || f.set.Changed("ssh-key-pairs") {
+		opts.SSHKeyPairs = f.keyPairs
 	}
 	if len(opts.Versions) == 0 || f.set.Changed("kubernetes-versions") {
 		opts.Versions = nil

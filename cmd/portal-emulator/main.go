@@ -68,6 +68,9 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := opts.Check(); err != nil { // before servers start
+		return err
+	}
 	if f.requestLog != "" {
 		log, openErr := openRequestLog(f.requestLog, out)
 		if openErr != nil {
@@ -119,7 +122,7 @@ func listen(ctx context.Context, portal *emulator.Portal, f *flags, out io.Write
 		if err != nil {
 			return nil, notListening("admin-listen", err)
 		}
-		admin = url + "  (/ca /faults /victim-order /request-log /clusters /clusters/{id}/repair /jobs /volumes /mailbox/{email}; loopback only)"
+		admin = url + "  (/ca /faults /victim-order /request-log /clusters /clusters/{id}/repair /instances /jobs /volumes /mailbox/{email}; loopback only)"
 	}
 	if f.pageListen != "" {
 		picture, err = page.Listen(ctx, f.pageListen, page.Options{Portal: portal, ReadOnly: f.adminListen == ""})

@@ -214,6 +214,20 @@ func TestWrongFlags(t *testing.T) {
 		"page must be on":      {"--page-listen", "0.0.0.0:0"},
 		"run make kube":        {"--kubernetes-binaries", "/nonexistent"},
 		"unknown command":      {"serve"},
+
+		"base path \"api\"":                       {"--base-path", "api"},
+		"--rate-limit 0: must be more than":       {"--rate-limit", "0"},
+		"--rate-burst 0: must be more than":       {"--rate-burst", "0"},
+		"--max-workers 0: must be more than":      {"--max-workers", "0"},
+		"--token-lifetime 0s: must be more":       {"--token-lifetime", "0s"},
+		"--victim-order: must not be empty":       {"--victim-order", ""},
+		"--kubernetes-versions: must not be":      {"--kubernetes-versions", ""},
+		"rate limit 100000000000 per minute":      {"--rate-limit", "100000000000"},
+		"no endpoint has method \"\" and path \"": {"--faults", write(t, "nowhere.yaml", "- {path: /vpcz, status: 503}\n")},
+		// Wrong options are refused before etcd would start.
+		"no user has account \"other\"": {
+			"--kubernetes-binaries", "/nonexistent", "--faults", write(t, "other.yaml", "- {account: other, status: 503}\n"),
+		},
 	} {
 		cmd := newCommand()
 		out := &output{}
@@ -247,16 +261,20 @@ func TestTakenPort(t *testing.T) {
 	}
 }
 
-// TestWhatIsSold: the portal has a zone and some service offerings, unless a profile or a flag says otherwise.
+// TestWhatIsSold: the portal has a zone, some service offerings and SSH key pairs, unless a profile or a flag says otherwise.
 func TestWhatIsSold(t *testing.T) {
 	for title, test := range map[string]struct {
-		args             []string
-		zones, offerings []string
+		args                   []string
+		zones, offerings, keys []string
 	}{
-		"by default":   {nil, emulator.DefaultZones(), emulator.DefaultServiceOfferings()},
-		"by flags":     {[]string{"--zones", "east,west", "--service-offerings", "tiny"}, []string{"east", "west"}, []string{"tiny"}},
-		"anything":     {[]string{"--zones=", "--service-offerings="}, []string{}, []string{}},
-		"by a profile": {[]string{"--profile", write(t, "p.yaml", "zones: [north]\n")}, []string{"north"}, emulator.DefaultServiceOfferings()},
+		"by default": {nil, emulator.DefaultZones(), emulator.DefaultServiceOfferings(), emulator.DefaultSSHKeyPairs()},
+		"by flags": {
+			[]string{"--zones", "east,west", "--service-offerings", "tiny", "--ssh-key-pairs", "a,b"}, []string{"east", "west"}, []string{"tiny"}, []string{"a", "b"},
+		},
+		"anything": {[]string{"--zones=", "--service-offerings=", "--ssh-key-pairs="}, []string{}, []string{}, []string{}},
+		"by a profile": {
+			[]string{"--profile", write(t, "p.yaml", "zones: [north]\nsshKeyPairs: [k]\n")}, []string{"north"}, emulator.DefaultServiceOfferings(), []string{"k"},
+		},
 	} {
 		t.Run(title, func(t *testing.T) {
 			var f flags
@@ -266,8 +284,8 @@ func TestWhatIsSold(t *testing.T) {
 				t.Fatal(err)
 			}
 			o, err := f.options()
-			if err != nil || !slices.Equal(o.Zones, test.zones) || !slices.Equal(o.ServiceOfferings, test.offerings) {
-				t.Errorf("%q, %q, %v", o.Zones, o.ServiceOfferings, err)
+			if err != nil || !slices.Equal(o.Zones, test.zones) || !slices.Equal(o.ServiceOfferings, test.offerings) || !slices.Equal(o.SSHKeyPairs, test.keys) {
+				t.Errorf("%q, %q, %q, %v", o.Zones, o.ServiceOfferings, o.SSHKeyPairs, err)
 			}
 		})
 	}

@@ -48,6 +48,9 @@ func main() {
 // victimOrder is the flag whose default differs between the commands.
 const victimOrder = "victim-order"
 
+// requestLogSize is how many entries of the portal's request log a sandbox keeps, which may stay up for days.
+const requestLogSize = 50_000
+
 // flags are the values of the command line.
 type flags struct {
 	sandbox     sandbox.Options
@@ -119,6 +122,10 @@ func (f *flags) options() (sandbox.Options, error) {
 	if len(options.Portal.ServiceOfferings) == 0 {
 		options.Portal.ServiceOfferings = emulator.DefaultServiceOfferings()
 	}
+	if len(options.Portal.SSHKeyPairs) == 0 {
+		options.Portal.SSHKeyPairs = emulator.DefaultSSHKeyPairs()
+	}
+	options.Portal.RequestLogSize = requestLogSize
 	if f.victimOrder != "" {
 		options.Portal.VictimOrder = emulator.VictimOrder(f.victimOrder)
 	}

@@ -13,8 +13,8 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// variables returns the variables that templates/cluster-template.yaml needs besides those of clusterctl. The emulated portal accepts any
-// zone, offering and key pair.
+// variables returns the variables that templates/cluster-template.yaml needs besides those of clusterctl. The commands' portal has this zone,
+// offering and key pair.
 func (s *Sandbox) variables() map[string]string {
 	return map[string]string{
 		"KUBECONFIG":                 s.Kubeconfig,
