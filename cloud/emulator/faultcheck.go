@@ -16,8 +16,6 @@ import (
 func (f *Fault) validate() error {
 	_, badPath := path.Match(f.pattern(), "/")
 	least := min(time.Duration(min(f.Nth, f.Count, f.OthersPerMinute, f.JobNodes)), f.For, f.Delay, f.DelayUpTo, f.RetryAfter, f.JobDelay, f.Drain)
-	refuses := f.Status != 0 && f.Status != http.StatusOK || f.Code != ""
-	fails := slices.Contains([]JobFault{JobFails, JobFailsHalfway, JobFailsLate}, f.Job)
 	switch {
 	case badPath != nil:
 		return fmt.Errorf("path %q is not a pattern", f.Path)
@@ -27,23 +25,37 @@ func (f *Fault) validate() error {
 		return errors.New("a probability is between 0 and 1")
 	case f.DelayUpTo != 0 && f.DelayUpTo < f.Delay:
 		return errors.New("delayUpTo cannot be less than delay")
-	case f.Status == http.StatusOK && (f.Body == "" || f.Code != ""):
-		return errors.New("status 200 goes with a body, and without a code")
-	case f.Status != 0 && f.Status != http.StatusOK && (f.Status < 300 || f.Status > 599):
-		return fmt.Errorf("status %d is not one of a failure", f.Status)
-	case !refuses && (f.Message != "" || f.Field != "" || f.RetryAfter != 0):
-		return errors.New("message, field and retryAfter go with a status or a code")
-	case !fails && (f.JobCode != "" || f.JobMessage != ""):
-		return errors.New("jobCode and jobMessage go with a job that fails")
 	case f.JobNodes > 0 && f.Job != JobFailsHalfway:
 		return fmt.Errorf("jobNodes goes with job %q alone", JobFailsHalfway)
 	case !f.affectsCalls() && f.OthersPerMinute == 0:
 		return errors.New("it has no effect")
 	}
 	return errors.Join(
-		known("body", f.Body, bodyFaults), known("job", f.Job, jobFaults),
+		f.validateParts(), known("body", f.Body, bodyFaults), known("job", f.Job, jobFaults),
 		known("scale", f.Scale, scaleDirections), known("state", f.State, clusterStates),
 		known("upgradeStyle", f.UpgradeStyle, upgradeStyles))
+}
+
+// validateParts refuses parts that have an effect only together with others, without them.
+func (f *Fault) validateParts() error {
+	refuses := f.Status != 0 && f.Status != http.StatusOK || f.Code != ""
+	fails := slices.Contains([]JobFault{JobFails, JobFailsHalfway, JobFailsLate}, f.Job)
+	switch {
+	case f.Status == http.StatusOK && (f.Body == "" || f.Code != ""):
+		return errors.New("status 200 goes with a body, and without a code")
+	case !allowedStatus(f.Status):
+		return fmt.Errorf("status %d is not one of a failure", f.Status)
+	case !refuses && (f.Message != "" || f.Field != "" || f.RetryAfter != 0):
+		return errors.New("message, field and retryAfter go with a status or a code")
+	case !fails && (f.JobCode != "" || f.JobMessage != ""):
+		return errors.New("jobCode and jobMessage go with a job that fails")
+	}
+	return nil
+}
+
+// allowedStatus reports whether a fault may have the status. 0 is none.
+func allowedStatus(status int) bool {
+	return status == 0 || status == http.StatusOK || status >= 300 && status <= 599
 }
 
 // known refuses a value that is neither empty nor in the list.

@@ -208,7 +208,7 @@ func TestKubeconfigOnce(t *testing.T) {
 func TestNarrowerRules(t *testing.T) {
 	traits := emulator.Traits{LimitsAllNodes: true, TripleZones: []string{"east"}, ShortNames: true, NetworksForOne: true}
 	opts := emulator.Options{MaxWorkers: 10, Zones: []string{"east", "west"}, Traits: traits}
-	bubble(t, opts, func(t *testing.T, p *emulator.Portal, c *caller) {
+	bubble(t, opts, func(t *testing.T, _ *emulator.Portal, c *caller) {
 		network := c.post("/networks", `{"cidr":"10.0.0.0/24"}`).want(201).text("network", "id")
 		valid := func() clusterRequest {
 			return c.newCluster(7).with("zoneId", "east").with("controlNodes", 3).with("networkId", network)

@@ -169,14 +169,14 @@ func (f *flags) setChoices(opts *emulator.Options) {
 	if opts.ControlMarks == "" || f.set.Changed("control-marks") {
 		opts.ControlMarks = emulator.ControlMarks(f.controlMarks)
 	}
-	if len(opts.Zones) == 0 || f.set.Changed("zones") {
-		opts.Zones = f.zones
-	}
-	if len(opts.ServiceOfferings) == 0 || f.set.Changed("service-offerings") {
-		opts.ServiceOfferings = f.offerings
-	}
-	if len(opts.SSHKeyPairs) == 0 || f.set.Changed("ssh-key-pairs") {
-		opts.SSHKeyPairs = f.keyPairs
+	for name, list := range map[string]struct{ option, given *[]string }{
+		"zones":             {&opts.Zones, &f.zones},
+		"service-offerings": {&opts.ServiceOfferings, &f.offerings},
+		"ssh-key-pairs":     {&opts.SSHKeyPairs, &f.keyPairs},
+	} {
+		if len(*list.option) == 0 || f.set.Changed(name) {
+			*list.option = *list.given
+		}
 	}
 	if len(opts.Versions) == 0 || f.set.Changed("kubernetes-versions") {
 		opts.Versions = nil
