@@ -9,12 +9,18 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/profile"
 )
 
-// TestProfiles runs the suite at a portal of every shipped profile, because each of them follows the specification.
+// deviates is the profile of portals that do not follow the specification everywhere: they check rules in the job, answer late and send pages.
+const deviates = "cloudstack"
+
+// TestProfiles runs the suite at a portal of every other shipped profile, because each of them follows the specification.
 func TestProfiles(t *testing.T) {
 	if *portalURL != "" {
 		t.Skip("a portal is being checked")
 	}
 	for _, name := range profile.Names() {
+		if name == deviates {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			p, err := profile.Load(name)
 			if err != nil {

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// Traits are behaviors beyond the form of answers (Shapes) that the specification allows, and that portals of one engine have together. The
-// zero value of each is the behavior that the package's documentation describes. Each works alone. The profile cloudstack sets all of them.
+// Traits are behaviors beyond the form of answers (Shapes) that the specification does not exclude, and that portals of one engine have
+// together. The zero value of each is the behavior that the package's documentation describes. Each works alone. The profile cloudstack sets
+// all of them, and answers in ways that the specification excludes.
 type Traits struct {
 	// RefusalsByJob has the portal check its rules in the job: what breaks a rule is accepted with 202, and the job fails. Malformed
 	// requests, unknown ids and locked clusters are still refused at once.
