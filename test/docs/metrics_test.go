@@ -63,6 +63,7 @@ func gathered(t *testing.T) map[string]string {
 	metrics.ObserveLogin(nil)
 	metrics.ReportCore("v1.14.2", true)
 	metrics.JobEnded(operation.Scale, false, time.Minute)
+	metrics.UndrainedRemoved("default", "a", 1)
 
 	r := &registry{Registry: prometheus.NewRegistry()}
 	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(controlPlane).Build()
