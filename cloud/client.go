@@ -61,16 +61,15 @@ func New(config Config) (*Client, error) {
 		wait:    config.Wait,
 		next:    &observed{observe: config.Observe, next: wire},
 	}
-	hide := conceal(unlessWord(config.Password))
+	password := conceal(config.Password)
 	s := &session{authenticator: &authenticator{
 		email:    config.Email,
-		password: conceal(config.Password),
-		hide:     hide,
+		password: password,
 		next:     below,
 		account:  membership,
 		wait:     config.Wait,
 		observe:  config.ObserveLogin,
-		factor:   &secondFactor{seed: seed, hide: hide, ask: config.OTP, wait: config.Wait, note: config.ObserveShape, next: below},
+		factor:   &secondFactor{seed: seed, hide: password, ask: config.OTP, wait: config.Wait, note: config.ObserveShape, next: below},
 	}}
 	return &Client{
 		name:    config.String(),
@@ -79,7 +78,7 @@ func New(config Config) (*Client, error) {
 		session: s,
 		account: membership,
 		note:    config.ObserveShape,
-		hidden:  func() []string { return []string{hide.reveal(), seed.reveal()} },
+		hidden:  func() []string { return []string{password.reveal(), seed.reveal()} },
 		close:   wire.close,
 	}, nil
 }

@@ -141,19 +141,14 @@ func TestObserverPanics(t *testing.T) {
 	})
 }
 
-// TestPasswordIsAWordOfTheMessage checks that a password that is a word of the message is not revealed by a gap in the message, nor by
-// the message's absence. Any other password in the message can only have come from the request, so the message is withheld.
+// TestPasswordIsAWordOfTheMessage checks that a password that is a word of the message is not revealed by a gap in the message.
 func TestPasswordIsAWordOfTheMessage(t *testing.T) {
 	config := testConfig(newByPath(map[string]func(*http.Request) *http.Response{
 		"/login": always(401, `{"error":{"code":"INVALID_CREDENTIALS","message":"e-mail or password is wrong","requestId":"r"}}`)}))
-	for password, shown := range map[string]bool{
-		"wrong": true, "mail": true, "CREDENTIALS": true, "d is w": false, "e-mail or": false, "passwordiswrong": true, "word": true,
-	} {
-		config.Password = password
-		err := look(t, newClient(t, config))
-		if !IsUnauthorized(err) || strings.Contains(err.Error(), "INVALID_CREDENTIALS: e-mail or password is wrong") != shown {
-			t.Errorf("%q: %v", password, err)
-		}
+	config.Password = "wrong"
+	err := look(t, newClient(t, config))
+	if !IsUnauthorized(err) || strings.Contains(err.Error(), "e-mail or password") || strings.Contains(err.Error(), "wrong") {
+		t.Error(err)
 	}
 	config.Password = "LIMIT"
 	config.Transport = newByPath(map[string]func(*http.Request) *http.Response{

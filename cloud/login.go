@@ -17,7 +17,6 @@ import (
 type authenticator struct {
 	email    string
 	password secret
-	hide     secret // the password, if no text of the portal may contain it
 	factor   *secondFactor
 	next     handler
 	account  *clientAccount
@@ -112,7 +111,7 @@ func (e *authenticator) tryLogin(ctx context.Context) (*sessionToken, error) {
 
 // describe cleans what the login said about the user.
 func (e *authenticator) describe(r *loginResult) Login {
-	secrets := []string{r.Token, e.hide.reveal()}
+	secrets := []string{r.Token, e.password.reveal()}
 	return Login{
 		UserID:      string(r.User.ID),
 		Email:       clean(string(r.User.Email), maxName, secrets),
@@ -126,7 +125,7 @@ func (e *authenticator) login(ctx context.Context) (*loginResult, *ratelimit.Res
 	if err != nil {
 		return nil, nil, err
 	}
-	c.hidden = []string{e.hide.reveal()}
+	c.hidden = []string{e.password.reveal()}
 	a, err := e.next.do(ctx, c)
 	if err != nil {
 		return nil, nil, err

@@ -15,11 +15,8 @@ const (
 )
 
 // withheldMessage replaces a message that contains a secret. The rest of the message is not shown either: if a password were a
-// part of a known sentence, the gap would reveal it.
+// word of a known sentence, the gap would reveal it.
 const withheldMessage = "the portal's message is not shown because it contains a secret"
-
-// maxWord is the most letters that an ordinary word has. Most generated passwords are longer, or not of letters only.
-const maxWord = 12
 
 // cleanMessage is clean for a message.
 func cleanMessage(text string, secrets []string) string {
@@ -39,20 +36,6 @@ func cleanCode(text string, secrets []string) Code {
 
 func holdsSecret(text string, secrets []string) bool {
 	return slices.ContainsFunc(secrets, func(s string) bool { return s != "" && strings.Contains(text, s) })
-}
-
-// unlessWord returns the user's password, or "" if it may be a word of the portal's own sentences: a few letters, all of them but the
-// first in one case. A sentence with such a word is shown. It says nothing about the password, but if it were withheld, everyone who
-// knows the sentence would know a few words, one of which is the password.
-func unlessWord(password string) string {
-	letters := []rune(password)
-	if len(letters) == 0 || len(letters) > maxWord || strings.ContainsFunc(password, func(r rune) bool { return !unicode.IsLetter(r) }) {
-		return password
-	}
-	if rest := string(letters[1:]); rest == strings.ToLower(rest) || password == strings.ToUpper(password) {
-		return ""
-	}
-	return password
 }
 
 // clean makes text of the portal fit to be shown: one line, no control or invisible formatting characters (they
