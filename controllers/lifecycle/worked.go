@@ -21,25 +21,20 @@ func RecordWork(
 	ctx context.Context, p *pass.Pass, running Running, machines []clusterv1.Machine, live func(context.Context) ([]corev1.Node, error),
 ) error {
 	op := p.Last
-	failed := op != nil && op.Result == operation.Failed && op.Work != operation.WorkCostly && op.Work != operation.WorkNone
-	runs := op.InFlight() && op.Is(operation.Upgrade) && op.Work == ""
-	if !op.Is(operation.Upgrade) && !op.Is(operation.Scale) || !failed && !runs || p.BeingDeleted() {
+	if !op.Is(operation.Upgrade) && !op.Is(operation.Scale) || p.BeingDeleted() {
 		return nil
 	}
-	work := operation.WorkNone
-	if failed {
+	work := operation.WorkSeen
+	switch {
+	case op.InFlight() && op.Is(operation.Upgrade) && op.Work == "" && worked(op, running, machines):
+	case op.Result == operation.Failed && (op.Work == "" || op.Work == operation.WorkSeen):
 		var err error
 		if running.Nodes, err = live(ctx); err != nil {
 			return err
 		}
-	}
-	switch seen := op.Work == operation.WorkSeen || worked(op, running, machines); {
-	case !seen && runs:
+		work = workOf(op, running, machines)
+	default:
 		return nil
-	case seen && runs:
-		work = operation.WorkSeen
-	case seen && !nearer(op, running.Nodes):
-		work = operation.WorkCostly
 	}
 	return p.Change(ctx, func(next *operation.State) {
 		last := *next.Last
@@ -48,6 +43,14 @@ func RecordWork(
 			next.Record = next.Record.Failed(&last, metav1.Now())
 		}
 	})
+}
+
+// workOf returns whether repeating an operation that has failed may cost something.
+func workOf(op *operation.Operation, running Running, machines []clusterv1.Machine) operation.Work {
+	if (op.Work == operation.WorkSeen || worked(op, running, machines)) && !nearer(op, running.Nodes) {
+		return operation.WorkCostly
+	}
+	return operation.WorkNone
 }
 
 // worked reports whether the portal has worked on nodes since the request: a worker is gone or was cordoned or, in an upgrade, a version

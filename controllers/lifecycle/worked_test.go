@@ -60,7 +60,7 @@ func TestWorked(t *testing.T) {
 		after.Nodes = slices.Clone(before.Nodes)
 		test.change(&after)
 		got := worked(op, after, test.machines)
-		if counts := got && !nearer(op, after.Nodes); got != test.worked || counts != test.counts {
+		if counts := workOf(op, after, test.machines) == operation.WorkCostly; got != test.worked || counts != test.counts {
 			t.Errorf("%s: the portal has worked on nodes: %t, and that counts: %t", title, got, counts)
 		}
 	}
