@@ -225,7 +225,7 @@ does not change them. Only the active manager reports them.
 | --- | --- | --- | --- |
 | `capportal_jobs_in_flight` | gauge | `operation` | Jobs whose end the manager has not seen yet. |
 | `capportal_oldest_job_start_timestamp_seconds` | gauge | `operation` | When the oldest job in flight was requested, as a Unix time. Absent if no job is in flight. |
-| `capportal_undrained_workers_removed_total` | counter | `namespace`, `name` | Nodes of the control plane that the portal removed although they took Pods. |
+| `capportal_undrained_workers_removed_total` | counter | `name`, `namespace` | Nodes of the control plane that the portal removed although they took Pods. |
 | `capportal_job_duration_seconds` | histogram | `operation`, `outcome` | Time from the request until the manager saw the end of the job. `outcome` is `succeeded` or `failed`. |
 | `capportal_unknown_outcomes` | gauge | `operation` | Creations that wait for a person ([`OutcomeUnknown`](restore.md#a-creation-whose-outcome-is-unknown)). |
 
