@@ -104,9 +104,6 @@ func (b *bounded) List(ctx context.Context, list client.ObjectList, opts ...clie
 	if b.pages++; b.pages > maxPages {
 		return fmt.Errorf("the API server returns more than %d pages of Pods", maxPages)
 	}
-	if pods, ok := list.(*corev1.PodList); ok {
-		*pods = corev1.PodList{} // the helper passes the page before, see pages
-	}
 	return b.Client.List(ctx, list, opts...)
 }
 

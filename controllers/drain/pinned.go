@@ -72,8 +72,8 @@ func podMetadata() *metav1.PartialObjectMetadataList {
 	return list
 }
 
-// pages lists objects page by page, until the context ends, and calls each for every page. Each page is decoded into an empty list: JSON
-// changes only the fields that it has, so an object would keep those of the object at its place in the page before.
+// pages lists objects page by page, until the context ends, and calls each for every page. Each page is a list of its own, so no page outlives
+// its call.
 func pages[L client.ObjectList](ctx context.Context, from client.Reader, empty func() L, each func(L), opts ...client.ListOption) error {
 	for next := ""; ; {
 		page := empty()

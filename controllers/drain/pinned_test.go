@@ -22,42 +22,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// podServer is an API server that lists Pods as a real one does: it selects by namespace and fields, and answers in pages, in JSON. Evictions
-// succeed, and leave the Pods.
+// podServer is an API server that lists Pods as a real one does: it selects by namespace and fields, and answers in pages, in JSON.
 type podServer struct {
 	pods     []corev1.Pod
-	requests int
-	evicted  []string
+	requests int // for Pods
 }
 
 func (s *podServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var answer any
-	resource := strings.TrimPrefix(r.URL.Path, "/api/v1/")
-	namespace := ""
+	resource, namespace := strings.TrimPrefix(r.URL.Path, "/api/v1/"), ""
 	if rest, found := strings.CutPrefix(resource, "namespaces/"); found {
 		namespace, resource, _ = strings.Cut(rest, "/")
 	}
-	switch {
-	case resource == "namespaces":
-		answer = corev1.NamespaceList{TypeMeta: metav1.TypeMeta{Kind: "NamespaceList", APIVersion: "v1"}, Items: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}}
-	case strings.HasSuffix(resource, "/eviction"):
-		s.evicted = append(s.evicted, strings.Split(resource, "/")[1])
-		answer = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess}
-	case resource == "pods":
-		s.requests++
-		answer = s.page(namespace, r)
-	default: // the connection asks for more
+	if resource != "pods" { // the connection asks for more
 		http.NotFound(w, r)
 		return
 	}
+	s.requests++
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer)
+	_ = json.NewEncoder(w).Encode(s.page(namespace, r))
 }
 
 // page returns the page of Pods, or of their metadata, that the request asks for.
@@ -152,20 +139,6 @@ func TestPinnedNodes(t *testing.T) {
 				t.Errorf("%d requests, want %d; error %v; %s", s.requests, test.requests, err, diff)
 			}
 		})
-	}
-}
-
-// TestStepReadsEveryPage drains a Node with 102 Pods. Those of the second page are like none of the first: the API server leaves out what a
-// Pod does not have, and the first 100 are static Pods, which a drain skips.
-func TestStepReadsEveryPage(t *testing.T) {
-	s := &podServer{}
-	s.add(100, "default", "n1", annotated(corev1.MirrorPodAnnotationKey, "hash"))
-	s.add(2, "default", "n1")
-	management := fake.NewClientBuilder().WithScheme(scheme(t)).Build()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
-	waits := Step(t.Context(), management, s.connect(t), &clusterv1.Cluster{}, node, Rules{})
-	if !slices.Equal(s.evicted, []string{"p-100", "p-101"}) {
-		t.Errorf("evicted %v; the drain waits for %q", s.evicted, waits)
 	}
 }
 

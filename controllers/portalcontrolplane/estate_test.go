@@ -28,6 +28,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 )
@@ -70,7 +71,7 @@ func newManager(store client.Client, recorder events.EventRecorder) *Reconciler 
 	owners := &ownership.Owners{Client: store, Live: store, Identities: &identity.Resolver{Client: store, Live: store, Pool: &cloud.Pool{}, Secrets: secrets}}
 	return &Reconciler{
 		Client: store, Live: store, Recorder: recorder, Identities: owners.Identities, Ownership: owners, Calls: &operation.Calls{},
-		Access:    &access.Kubeconfigs{Client: store, Secrets: secrets},
+		Access:    &access.Kubeconfigs{Client: store, Secrets: secrets, Workloads: &connections{connection: connection{access: workload.Unusable}}},
 		Lifecycle: &lifecycle.Clusters{Ownership: owners, Answers: outcome.NewAnswers()},
 	}
 }

@@ -120,11 +120,7 @@ func DesiredBy(cluster *clusterv1.Cluster, from Members, record operation.Record
 		deployments = append(deployments, md.Spec.Selector)
 		if ref := md.Spec.Template.Spec.InfrastructureRef; ref.Kind == TemplateKind {
 			d.add(member{md.ObjectMeta, "MachineDeployment", ownerref.Stale(&md, cluster), md.Spec.Replicas, ref.Name, from.pauseOfDeployment(&md)})
-			d.autoscaled, d.mayLose = d.autoscaled || autoscaled(&md), d.mayLose || mayLose(&md)
-			if md.Spec.Template.Spec.Version == "" {
-				d.notes = append(d.notes, fmt.Sprintf("MachineDeployment %s has no spec.template.spec.version, so core reports that it rolls out. "+
-					"Set the version of the cluster", md.Name))
-			}
+			d.noteDeployment(&md)
 		}
 	}
 	for _, ms := range from.sets {
@@ -153,6 +149,15 @@ func DesiredBy(cluster *clusterv1.Cluster, from Members, record operation.Record
 		d.sum = record.Size
 	}
 	return d
+}
+
+// noteDeployment notes what the cluster autoscaler may do, and a version that core misses.
+func (d *Desired) noteDeployment(md *clusterv1.MachineDeployment) {
+	d.autoscaled, d.mayLose = d.autoscaled || autoscaled(md), d.mayLose || mayLose(md)
+	if md.Spec.Template.Spec.Version == "" {
+		d.notes = append(d.notes, fmt.Sprintf("MachineDeployment %s has no spec.template.spec.version, so core reports that it rolls out. "+
+			"Set the version of the cluster", md.Name))
+	}
 }
 
 // standalone reports whether an object counts by itself: it has no controller, and none of the selectors makes core adopt it. A restored

@@ -40,6 +40,8 @@ func (d *decision) outcome(p *pass.Pass, drains map[string]string) outcome.Outco
 			outcome.Count(len(d.plan.DrainingNodes), "worker node"), drainProgress(d.plan.DrainingNodes, drains))
 	case p.Op() != nil && (len(d.plan.Present) != d.plan.Desired || d.plan.Unbound > 0):
 		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "waiting for the portal to finish the %s before workers are reconciled", p.Op())
+	case d.desired.ending:
+		return outcome.BlockedBy(infrav1.DeletingReason, "namespace %s is being deleted, so the cluster is not scaled", p.Cluster.Namespace)
 	}
 	o := d.countOutcome(p)
 	for _, note := range append(d.desired.notes[:len(d.desired.notes):len(d.desired.notes)], d.miscounted(p)...) {
@@ -89,8 +91,6 @@ func coreWaits(m *clusterv1.Machine) string {
 func (d *decision) countOutcome(p *pass.Pass) outcome.Outcome {
 	workers := len(d.plan.Present)
 	switch {
-	case d.desired.ending:
-		return outcome.BlockedBy(infrav1.DeletingReason, "namespace %s is being deleted, so the cluster is not scaled", p.Cluster.Namespace)
 	case len(d.plan.Mismatched) > 0:
 		return outcome.StallFor(0, infrav1.TemplateNotHonoredReason, "Machines %s ask for other workers than the portal cluster has (offering %s, "+
 			"SSH key pair %s), and the portal cannot change that. Revert the template of their MachineDeployment, whose roll-out waits until then",
