@@ -28,9 +28,9 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
-	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
+	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
 
 // estate is a management cluster with several PortalControlPlanes, and their portal. Time is virtual.
