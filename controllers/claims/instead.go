@@ -27,18 +27,17 @@ func (p *planner) noteBatches() {
 // of the nodes that stay to the Pods. They are schedulable again when the portal has chosen all: what one removal has shown may be chance.
 // Otherwise the choice is a guess.
 func (p *planner) chooseInstead(line []*worker) {
-	going, rest := len(p.leaving), line[len(p.leaving):]
-	if going == 0 || p.partial && !p.DrainPossible {
+	rest := line[len(p.leaving):]
+	if len(p.leaving) == 0 || p.partial && !p.DrainPossible {
 		return
 	}
-	unknown := p.DrainPossible && (p.Order == Random || p.OrderAssumed)
-	last, count := p.leaving[going-1], 0
-	for count < len(rest) && (unknown || p.Order != Random && (p.alike(last, rest[count]) || last.batch == rest[count].batch && rest[count].drained())) {
+	count := 0
+	for count < len(rest) && p.mayGoInstead(rest[count]) {
 		count++
 	}
-	few := count <= max(1, len(line)/10) && 2*count < len(rest)
-	switch {
+	switch few := count <= max(1, len(line)/10) && 2*count < len(rest); {
 	case count == 0:
+		return
 	case p.DrainPossible && count == len(rest): // all nodes would be drained
 		for _, n := range p.leaving {
 			n.leaving = false
@@ -50,8 +49,18 @@ func (p *planner) chooseInstead(line []*worker) {
 	for _, n := range p.instead {
 		n.instead = true
 	}
-	p.plan.NeedsPositions = count > 0 && p.Order != Random && p.Evidence.Within[ByPosition] != Random &&
+	p.plan.NeedsPositions = p.Order != Random && p.Evidence.Within[ByPosition] != Random &&
 		slices.ContainsFunc(rest[:count], func(n *worker) bool { return n.Position == 0 })
+}
+
+// mayGoInstead reports whether the portal may remove the node instead of the last one that leaves. If the user wants every such node drained,
+// that is any node as long as the order is not known.
+func (p *planner) mayGoInstead(n *worker) bool {
+	last := p.leaving[len(p.leaving)-1]
+	if p.Order == Random || p.OrderAssumed && p.DrainPossible {
+		return p.DrainPossible
+	}
+	return p.alike(last, n) || last.batch == n.batch && n.drained()
 }
 
 // prepareInstead shields the Machines of nodes that the portal may remove instead, because a MachineHealthCheck replaces a Machine whose

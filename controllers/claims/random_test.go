@@ -280,7 +280,7 @@ func (w *world) rest() {
 	}
 	w.trouble.left = -1
 	w.heal()
-	waiting := ""
+	var waiting string
 	for range 300 {
 		w.round()
 		if waiting = w.waiting(); waiting == "" {
@@ -309,9 +309,8 @@ func (w *world) waiting() string {
 			marked++
 		}
 	}
-	surplus := len(w.running()) - w.desired()
-	instead := oneIf(surplus > 0) // a node that the portal may remove instead, of so few
-	if !unclear && !w.unasked() && (len(w.machines) != w.machinesWanted() || marked < surplus || marked > surplus+instead) {
+	surplus := len(w.running()) - w.desired() // and one more, which the portal may remove instead
+	if !unclear && !w.unasked() && (len(w.machines) != w.machinesWanted() || marked < surplus || marked > surplus+oneIf(surplus > 0)) {
 		return fmt.Sprintf("%d drained of %d nodes", marked, len(w.running()))
 	}
 	return ""

@@ -106,6 +106,10 @@ func (d *decision) countOutcome(p *pass.Pass) outcome.Outcome {
 	case d.desired.objects == 0:
 		return outcome.WaitFor(0, infrav1.WaitingForObjectReason, "no MachineDeployment or MachinePool asks for workers, so %d worker nodes stay. To use "+
 			"them, create a MachineDeployment. To have none, create one with 0 replicas", d.plan.Desired)
+	case d.plan.AnyMayGo:
+		return outcome.StallFor(0, infrav1.OrderUnknownReason, "%d worker nodes exist, but %d are wanted. spec.drainBeforeScaleDown is Possible, and any of them may be the "+
+			"one that the portal removes (status.removalOrder), so none is drained and the portal is not asked. Set spec.removalOrder if you know the order, "+
+			"or set spec.drainBeforeScaleDown to Expected", workers, d.plan.Desired)
 	case workers < d.plan.Desired:
 		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d of %d worker nodes exist. Waiting for the others to join", workers, d.plan.Desired)
 	case d.plan.Unbound+d.plan.Missing > 0:
@@ -115,10 +119,13 @@ func (d *decision) countOutcome(p *pass.Pass) outcome.Outcome {
 	case len(d.plan.NotReady) > 0 && p.Op() == nil:
 		return outcome.WaitFor(0, infrav1.NodesNotReadyReason, "worker nodes %s are not Ready, and the portal does not repair nodes. Look at them "+
 			"at the portal, or ask its support", outcome.Names(d.plan.NotReady))
-	case d.plan.AnyMayGo:
-		return outcome.StallFor(0, infrav1.OrderUnknownReason, "%d worker nodes exist, but %d are wanted. spec.drainBeforeScaleDown is Possible, and any of them may be the "+
-			"one that the portal removes (status.removalOrder), so none is drained and the portal is not asked. Set spec.removalOrder if you know the order, "+
-			"or set spec.drainBeforeScaleDown to Expected", workers, d.plan.Desired)
+	}
+	return d.surplusOutcome(p, workers)
+}
+
+// surplusOutcome reports what waits until nodes that are not wanted are gone, and what keeps the autoscaler from choosing any.
+func (d *decision) surplusOutcome(p *pass.Pass, workers int) outcome.Outcome {
+	switch {
 	case len(d.plan.Drained) > 0:
 		return outcome.WaitFor(0, infrav1.ScalingDownReason, "worker nodes %s are drained and wait until the portal accepts fewer workers", outcome.Names(d.plan.Drained))
 	case workers > d.plan.Desired:

@@ -99,6 +99,8 @@ func TestWorkersMessages(t *testing.T) {
 		"nodes are not Ready":       {[]func(*scene){settled, notReadyNodes("n2", "n1")}, outcome.Wait, infrav1.NodesNotReadyReason, []string{"n1, n2", "portal"}, nil},
 		"drained nodes wait": {[]func(*scene){settled, func(s *scene) { s.plan.Desired, s.plan.Drained = 1, []string{"n3", "n2"} }},
 			outcome.Wait, infrav1.ScalingDownReason, []string{"n2, n3"}, nil},
+		"any of the workers may go": {[]func(*scene){func(s *scene) { s.plan.AnyMayGo = true }}, outcome.Stalled, infrav1.OrderUnknownReason,
+			[]string{"3", "2", "spec.removalOrder", "Expected"}, nil},
 		"core has yet to delete": {[]func(*scene){settled, func(s *scene) { s.plan.Desired = 1 }}, outcome.Wait, infrav1.ScalingDownReason, []string{"3", "1", "core"}, nil},
 		"one Machine drains":     {[]func(*scene){machinesDrain("m1")}, outcome.Wait, infrav1.DrainingReason, []string{"draining 1 Machine before", "m1"}, nil},
 		"ready":                  {[]func(*scene){settled}, outcome.Done, "", nil, nil},
