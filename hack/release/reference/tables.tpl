@@ -150,7 +150,7 @@ The fourth column has what the provider sets. `portal-*` are annotations with th
 | Kind | You set | Filled in if you leave it out | The provider sets | Core sets |
 | --- | --- | --- | --- | --- |
 | `PortalCluster` | `spec.identityRef` `spec.zoneID` `spec.vpc` `spec.network` | | `finalizers` `portal-*` `status` | `labels` `ownerReferences` |
-| `PortalControlPlane` | `spec.version` `spec.replicas` `spec.description` `spec.removalOrder` `spec.upgradePrecheck` `spec.workerNodeSelector` `spec.workers` | `spec.clusterName` `spec.clusterID` `spec.controlPlaneEndpoint` `spec.deletionPolicy` | `finalizers` `portal-*` `status` | `labels` `ownerReferences` |
+| `PortalControlPlane` | `spec.version` `spec.replicas` `spec.description` `spec.removalOrder` `spec.drainBeforeScaleDown` `spec.upgradePrecheck` `spec.workerNodeSelector` `spec.workers` | `spec.clusterName` `spec.clusterID` `spec.controlPlaneEndpoint` `spec.deletionPolicy` | `finalizers` `portal-*` `status` | `labels` `ownerReferences` |
 | `PortalMachineTemplate` | `spec.template` | | `status` | `ownerReferences` |
 | `PortalMachine` | | | `spec.providerID` `spec.node` `status` | `spec.serviceOfferingID` `spec.sshKeyPair` `labels` `ownerReferences` |
 | `PortalMachinePoolTemplate` | `spec.template` | | | `ownerReferences` |
