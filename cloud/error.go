@@ -148,7 +148,7 @@ func hasKind(err error, k kind) bool {
 
 // kindOf returns the kind of a refusal. A redirect or a 4xx that is not the portal's proves nothing: a load balancer sends 404 in front
 // of a portal that restarts, and a proxy sends its own pages with 302, 401 or 403. It is like their 502. Two statuses say the same
-// whoever sent them: 405 that nothing serves the endpoint, and 429 that requests have to slow down.
+// from a proxy: 405 that nothing serves the endpoint, and 429 that requests have to slow down.
 func (e *Error) kindOf() kind {
 	switch {
 	case e.kind != kindNone:

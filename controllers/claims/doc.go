@@ -37,9 +37,9 @@
 //   - Held: core waits at the pre-drain hook. If the Machine's node is removed next, core may drain it. If another node is removed next,
 //     the Machine takes that one (a swap), after the Machine that holds it has moved to the held Machine's node. Otherwise the Machine is
 //     released at once, and its node stays.
-//   - Drained: core waits at the pre-terminate hook, and for no hook of another controller. The node keeps a mark and its cordon, and the Machine is released. So a request
-//     that is refused, fails or gets lost changes nothing: the node is still drained when the provider asks again. Core, which
-//     counts Machines that are being deleted, never waits for the portal.
+//   - Drained: core waits at the pre-terminate hook, and for no hook of another controller. The node keeps a mark and its cordon, and the
+//     Machine is released. So a request that is refused, fails or gets lost changes nothing: the node is still drained when the provider
+//     asks again. Core, which counts Machines that are being deleted, never waits for the portal.
 //   - A node to remove that no Machine claims is drained by the provider, a few Pods at a time. It is drained when its volumes are detached too.
 //   - A drained node that stays, because the portal took another one or the replicas rose, is made schedulable again. The Machine
 //     whose node was taken is Lost, and is bound to it.

@@ -10,7 +10,7 @@ import (
 // noteBatches notes on the nodes that the last operation made which operation that was, and numbers the batches.
 func (p *planner) noteBatches() {
 	for i, n := range p.workers {
-		if len(p.Older) > 0 && n.Batch == "" && !slices.ContainsFunc(p.Older, func(o NodeSnapshot) bool { return o.UID == n.UID }) {
+		if len(p.Older) > 0 && n.Batch == "" && !contains(p.Older, n.Node) {
 			n.want.Batch = p.Batch
 			n.why.add("operation %s made it", p.Batch)
 		}

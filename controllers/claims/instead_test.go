@@ -102,7 +102,7 @@ func TestNoteBatch(t *testing.T) {
 	}.check(t)
 }
 
-// TestUndrained checks that the nodes are named which the portal removed although they took Pods, whoever has set the order.
+// TestUndrained checks that the nodes are named which the portal removed although they took Pods.
 func TestUndrained(t *testing.T) {
 	before := Snapshot([]Node{node("n1"), node("n2"), node("n3", gone)})
 	for title, test := range map[string]struct {

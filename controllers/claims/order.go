@@ -71,20 +71,12 @@ func (e Evidence) Expected() (order Order, observed bool) {
 	if e.Order != "" {
 		return e.Order, true
 	}
-	for _, key := range e.shown() {
-		return e.Within[key], false // a portal that goes by age within a batch is likely to do so between batches
-	}
-	return Newest, false
-}
-
-// shown are the keys by which the portal is known to choose among the nodes of a batch.
-func (e Evidence) shown() (all []Key) {
 	for _, key := range keys {
 		if order := e.Within[key]; order != "" && order != Random {
-			all = append(all, key)
+			return order, false // a portal that goes by age within a batch is likely to do so between batches
 		}
 	}
-	return all
+	return Newest, false
 }
 
 // NodeSnapshot is a worker node as it was before a scale or an upgrade.
@@ -127,9 +119,8 @@ func batches(nodes []NodeSnapshot) map[string]int {
 	return numbers
 }
 
-// learn returns what is known after a scale-down.
-func (e Evidence) learn(before []NodeSnapshot, now []Node) Evidence {
-	var gone, kept []NodeSnapshot
+// split returns which of the nodes are gone, and which exist.
+func split(before []NodeSnapshot, now []Node) (gone, kept []NodeSnapshot) {
 	for _, b := range before {
 		if slices.ContainsFunc(now, func(n Node) bool { return n.UID == b.UID }) {
 			kept = append(kept, b)
@@ -137,6 +128,17 @@ func (e Evidence) learn(before []NodeSnapshot, now []Node) Evidence {
 			gone = append(gone, b)
 		}
 	}
+	return gone, kept
+}
+
+// contains reports whether the Node is one of those that were seen.
+func contains(seen []NodeSnapshot, n Node) bool {
+	return slices.ContainsFunc(seen, func(s NodeSnapshot) bool { return s.UID == n.UID })
+}
+
+// learn returns what is known after a scale-down.
+func (e Evidence) learn(before []NodeSnapshot, now []Node) Evidence {
+	gone, kept := split(before, now)
 	batch := batches(before)
 	next := Evidence{Order: e.Order.learn(gone, kept, func(a, b NodeSnapshot) int { return batch[a.UID] - batch[b.UID] })}
 	for _, key := range keys {
@@ -203,8 +205,10 @@ func (p *planner) removalOrder() []*worker {
 
 // compare compares two nodes of a batch by the keys that are shown. The one that goes first is the smaller one.
 func (e Evidence) compare(a, b NodeSnapshot) (order int) {
-	for _, key := range e.shown() {
-		order = cmp.Or(order, e.Within[key].sign(key.compare(a, b)))
+	for _, key := range keys {
+		if by := e.Within[key]; by != "" {
+			order = cmp.Or(order, by.sign(key.compare(a, b)))
+		}
 	}
 	return order
 }

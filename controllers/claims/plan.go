@@ -2,10 +2,7 @@
 
 package claims
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Plan is what to do now. Everything else stays as it is.
 type Plan struct {
@@ -93,9 +90,10 @@ func (p *planner) observeOrder() bool {
 		return false
 	}
 	p.plan.OrderObserved, p.plan.Evidence = true, p.Evidence.learn(p.Before, p.plan.Present)
-	for _, b := range p.Before {
-		if b.Schedulable && !slices.ContainsFunc(p.plan.Present, func(n Node) bool { return n.UID == b.UID }) {
-			p.plan.Undrained = append(p.plan.Undrained, b.Name)
+	gone, _ := split(p.Before, p.plan.Present)
+	for _, n := range gone {
+		if n.Schedulable {
+			p.plan.Undrained = append(p.plan.Undrained, n.Name)
 		}
 	}
 	return true

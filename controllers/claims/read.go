@@ -190,7 +190,7 @@ const goneTime = 30 * time.Minute
 
 // existedBefore reports whether the Node's machine existed before the last scale, as far as is known.
 func (p *planner) existedBefore(n Node) bool {
-	return len(p.Before) == 0 || slices.ContainsFunc(p.Before, func(b NodeSnapshot) bool { return b.UID == n.UID })
+	return len(p.Before) == 0 || contains(p.Before, n)
 }
 
 // isLost reports whether the Node has not been Ready for so long that it counts as lost.

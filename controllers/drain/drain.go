@@ -75,7 +75,7 @@ func expired(started time.Time, seconds int32) bool {
 // Step evicts those Pods of the Node that are next, as core would, and returns what the drain waits for, or "" if no Pod is left. A
 // Pod whose eviction fails is named with the reason, and keeps neither other Pods nor other Nodes from being drained.
 func Step(ctx context.Context, management, workload client.Client, cluster *clusterv1.Cluster, node *corev1.Node, rules Rules) string {
-	helper := &core.Helper{Client: management, RemoteClient: &bounded{Client: workload}, GracePeriodSeconds: -1}
+	helper := &core.Helper{Client: management, RemoteClient: &bounded{Client: workload, most: maxPages}, GracePeriodSeconds: -1}
 	if noderefutil.IsNodeUnreachable(node) { // Pods that were deleted never end there, so they do not count. Core does the same
 		helper.GracePeriodSeconds, helper.SkipWaitForDeleteTimeoutSeconds = 1, 1
 	}
@@ -96,13 +96,13 @@ const maxPages = 10
 // bounded ends a list that has too many pages. The helper keeps all of them, and the API server may be a tenant's.
 type bounded struct {
 	client.Client
-	pages int
+	pages, most int
 }
 
 // List implements client.Client.
 func (b *bounded) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	if b.pages++; b.pages > maxPages {
-		return fmt.Errorf("the API server returns more than %d pages of Pods", maxPages)
+	if b.pages++; b.pages > b.most {
+		return fmt.Errorf("the API server returns more than %d pages", b.most)
 	}
 	return b.Client.List(ctx, list, opts...)
 }

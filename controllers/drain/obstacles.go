@@ -4,7 +4,6 @@ package drain
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,6 +42,7 @@ const (
 func Obstacles(ctx context.Context, workload client.Client, workers []corev1.Node) []string {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
+	bound := func() client.Client { return &bounded{Client: workload, most: lookPages} }
 	found := obstacles{}
 	look := newLook(workers)
 	for _, n := range workers {
@@ -52,44 +52,24 @@ func Obstacles(ctx context.Context, workload client.Client, workers []corev1.Nod
 			found.add("cordoned Nodes", n.Name)
 		}
 	}
-	found.failed(ctx, "Pods", eachPage(ctx, workload, func(pods *corev1.PodList) {
+	found.failed(ctx, "Pods", pages(ctx, bound(), empty[corev1.PodList], func(pods *corev1.PodList) {
 		for i := range pods.Items {
 			if look.sees(&pods.Items[i]) && !replaced(&pods.Items[i]) {
 				found.add("Pods without a controller", pods.Items[i].Namespace, pods.Items[i].Name)
 			}
 		}
-	}))
+	}, client.Limit(lookPage)))
 	for _, node := range look.tooFull() {
 		found.add("no room for the Pods of one of these Nodes on the others", node)
 	}
-	found.failed(ctx, "PodDisruptionBudgets", eachPage(ctx, workload, func(budgets *policyv1.PodDisruptionBudgetList) {
+	found.failed(ctx, "PodDisruptionBudgets", pages(ctx, bound(), empty[policyv1.PodDisruptionBudgetList], func(budgets *policyv1.PodDisruptionBudgetList) {
 		for _, b := range budgets.Items {
 			if b.Status.DisruptionsAllowed < 1 && b.Status.ExpectedPods > 0 {
 				found.add("PodDisruptionBudgets that allow no disruption", b.Namespace, b.Name)
 			}
 		}
-	}))
+	}, client.Limit(lookPage)))
 	return found.describe()
-}
-
-// eachPage lists objects of all namespaces, and calls see for each page. A page is decoded into a new list: the elements of a list that is used
-// again keep the fields that the next page does not have.
-func eachPage[L any, P interface {
-	*L
-	client.ObjectList
-}](ctx context.Context, workload client.Client, see func(P)) error {
-	next := ""
-	for range lookPages {
-		list := P(new(L))
-		if err := workload.List(ctx, list, client.Limit(lookPage), client.Continue(next)); err != nil {
-			return err
-		}
-		see(list)
-		if next = list.GetContinue(); next == "" {
-			return nil
-		}
-	}
-	return errors.New("the API server returns too many pages")
 }
 
 // replaced reports whether a controller replaces the Pod elsewhere, or the Pod belongs to its Node: a DaemonSet's, or one that the kubelet has

@@ -49,7 +49,7 @@ func PinnedNodes(ctx context.Context, workload client.Client) (map[string]bool, 
 		namespaces = map[string]bool{metav1.NamespaceAll: true}
 	}
 	for namespace := range namespaces {
-		err := pages(ctx, workload, func() *corev1.PodList { return &corev1.PodList{} }, func(page *corev1.PodList) {
+		err := pages(ctx, workload, empty[corev1.PodList], func(page *corev1.PodList) {
 			for _, pod := range page.Items {
 				if keepsNode(&pod) {
 					nodes[pod.Spec.NodeName] = true
@@ -71,6 +71,9 @@ func podMetadata() *metav1.PartialObjectMetadataList {
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 	return list
 }
+
+// empty returns a list of typed objects for pages.
+func empty[L any]() *L { return new(L) }
 
 // pages lists objects page by page, until the context ends, and calls each for every page. Each page is a list of its own, so no page outlives
 // its call.

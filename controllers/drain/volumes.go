@@ -68,7 +68,7 @@ func attachedTo(ctx context.Context, workload client.Client, node *corev1.Node) 
 		attached.Insert(string(volume.Name))
 	}
 	tooMany := false
-	err := pages(ctx, workload, func() *storagev1.VolumeAttachmentList { return &storagev1.VolumeAttachmentList{} }, func(page *storagev1.VolumeAttachmentList) {
+	err := pages(ctx, workload, empty[storagev1.VolumeAttachmentList], func(page *storagev1.VolumeAttachmentList) {
 		for _, a := range page.Items {
 			if tooMany = tooMany || len(attached) > maxVolumes; tooMany {
 				return
@@ -88,7 +88,7 @@ func attachedTo(ctx context.Context, workload client.Client, node *corev1.Node) 
 func claimsThatStay(
 	ctx context.Context, management, workload client.Client, cluster *clusterv1.Cluster, node *corev1.Node, rules Rules,
 ) (sets.Set[string], error) {
-	helper := &core.Helper{Client: management, RemoteClient: &bounded{Client: workload}}
+	helper := &core.Helper{Client: management, RemoteClient: &bounded{Client: workload, most: maxPages}}
 	pods, err := helper.GetPodsForEviction(ctx, cluster, machineWith(cluster, rules), node.Name)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func claimsThatStay(
 // waitedFor names the attached volumes, except those of the claims that stay.
 func waitedFor(ctx context.Context, workload client.Client, attached, stay sets.Set[string]) (names []string, err error) {
 	unknown := attached.Clone()
-	err = pages(ctx, workload, func() *corev1.PersistentVolumeList { return &corev1.PersistentVolumeList{} }, func(page *corev1.PersistentVolumeList) {
+	err = pages(ctx, workload, empty[corev1.PersistentVolumeList], func(page *corev1.PersistentVolumeList) {
 		for _, volume := range page.Items {
 			keys := []string{volume.Name}
 			if csi := volume.Spec.CSI; csi != nil {

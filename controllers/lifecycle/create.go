@@ -144,7 +144,7 @@ func (k *Clusters) pollCreation(ctx context.Context, p *pass.Pass) outcome.Outco
 // attempt.
 func fingerprint(request cloud.CreateClusterRequest) string {
 	request.Name = ""
-	request.Size = max(request.Size, 1) // 1 is asked right after 0, in case the portal refuses a cluster for its lack of workers
+	request.Size = operation.AttemptSize(request.Size)
 	hash := fnv.New64a()
 	_, _ = fmt.Fprintf(hash, "%+v", request)
 	return strconv.FormatUint(hash.Sum64(), 36)

@@ -125,6 +125,10 @@ func (o *Operation) workers() int {
 	return SizeUnknown
 }
 
+// AttemptSize is the number of workers by which an attempt is known. 1 is asked right after 0, in case the portal refuses a cluster for its
+// lack of workers, so both are one attempt.
+func AttemptSize(workers int) int { return max(1, workers) }
+
 // insistsOnWorkers reports whether the portal may have refused a cluster because it has no workers. The specification names neither a lower
 // bound nor the code of that refusal, and its field is optional. If the portal refuses one worker, too, it was for another reason (State.After).
 func insistsOnWorkers(op *Operation, cause error) bool {

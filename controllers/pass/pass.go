@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -222,8 +223,8 @@ func (p *Pass) Refused(op *operation.Operation) (outcome.Outcome, bool) {
 
 func (p *Pass) attempt(op *operation.Operation) string {
 	target := op.Target
-	if op.Is(operation.Scale) && op.Size() == 0 {
-		target = "1" // which is asked right after 0, in case the portal refuses a cluster for its lack of workers
+	if op.Is(operation.Scale) {
+		target = strconv.Itoa(operation.AttemptSize(op.Size()))
 	}
 	return op.Attempt + target + " " + p.Identity.Version
 }

@@ -81,8 +81,8 @@ func TestDeletionDoesNotWaitForAStuckJob(t *testing.T) {
 	})
 }
 
-// TestConfirmationIsKept confirms a held deletion that the portal refuses, or during an operation. The person has decided once, so nobody pays for
-// the cluster for longer than the portal takes.
+// TestConfirmationIsKept confirms a held deletion that the portal refuses, or during an operation. The person has decided once, so the
+// cluster is billed no longer than the portal takes.
 func TestConfirmationIsKept(t *testing.T) {
 	refusal := emulator.Fault{Method: "DELETE", Path: routeAnyCluster, Code: emulator.CodeOperationNotAllowed, Message: "it is in state Alert", For: 5 * time.Minute}
 	for title, scales := range map[string]bool{"refused until a repair": false, "while the cluster is scaled": true} {

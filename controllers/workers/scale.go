@@ -33,7 +33,7 @@ func scale(ctx context.Context, p *pass.Pass, plan claims.Plan) outcome.Outcome 
 		return o
 	}
 	op := operation.New(operation.Scale, strconv.Itoa(to))
-	op.Attempt = strconv.Itoa(max(1, plan.Desired)) + " " // 0 and 1 are one attempt (pass.Start)
+	op.Attempt = strconv.Itoa(operation.AttemptSize(plan.Desired)) + " "
 	op.From, op.FromAtMost, op.Before, op.Why = from, p.Record.SizeUncertain, plan.Before, plan.Why
 	if p.Op().Lost() {
 		op.Before = p.Op().Before // some may be gone by now

@@ -138,8 +138,8 @@ func othersHooks(m *clusterv1.Machine) (hooks []string) {
 }
 
 // nodeViews returns the worker Nodes for a plan. pinned are those with Pods that must not be evicted, if the cluster is autoscaled.
-// positions are those in the portal's list of instances, as far as they are known. The
-// clock of the API server is behind the manager's by that much.
+// positions are those in the portal's list of instances, as far as they are known. The clock of the API server is behind the manager's by
+// that much.
 func nodeViews(workers []corev1.Node, checks healthChecks, pinned map[string]bool, positions map[string]int, clockBehind time.Duration) []claims.Node {
 	var views []claims.Node
 	for i := range workers {
