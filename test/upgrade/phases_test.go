@@ -78,10 +78,11 @@ func phases() []phase {
 			begin: func(l *life) { l.replicas(1); l.accepted("scale"); l.live(1) }, ended: func(l *life) { l.settled(1) },
 			asked: []string{creation, scale},
 		}, {
+			// Of nodes that are of the same age, the two releases may expect different ones to go.
 			name:    "draining",
-			begin:   func(l *life) { l.addHooks(); l.replicas(1); l.live(1) },
-			release: (*life).removeHooks, ended: func(l *life) { l.settled(1) },
-			asked: []string{creation, scale},
+			begin:   func(l *life) { l.replicas(3); l.settled(3); l.addHooks(); l.replicas(2); l.live(2) },
+			release: (*life).removeHooks, ended: func(l *life) { l.settled(2) },
+			asked: []string{creation, scale, scale},
 		}, {
 			name: "upgrading", fault: stuck("POST", "/kubernetes-clusters/*/upgrade"),
 			begin: func(l *life) { l.version("v1.36.3"); l.accepted("upgrade") },
