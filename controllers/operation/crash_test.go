@@ -88,7 +88,7 @@ func (f *fixture) crashes(stored bool, at ...int) (last outcome.Outcome, unanswe
 	for _, write := range append(at, 0) {
 		f.crashAt, f.stored = 0, stored
 		if write > 0 {
-			f.crashAt = f.writes + write
+			f.crashAt = int(f.writes.Load()) + write
 		}
 		var crashed bool
 		last, crashed = f.manager(passes)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,8 +34,8 @@ type fixture struct {
 	id     string // of the portal cluster that was there before
 	calls  *Calls // of the present manager
 
-	writes  int // of all managers
-	crashAt int // the write that ends a manager, counted from 1; 0: none
+	writes  atomic.Int64 // of all managers, also those of late answers
+	crashAt int          // the write that ends a manager, counted from 1; 0: none
 	stored  bool
 	refused bool // instead of a crash, the API server refuses the write once
 }
@@ -114,8 +115,7 @@ func versionID(portal *cloud.Client, name string) string {
 
 // patch intercepts every write. The chosen one is the manager's last, stored or not.
 func (f *fixture) patch(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	f.writes++
-	if f.writes != f.crashAt {
+	if f.writes.Add(1) != int64(f.crashAt) {
 		return c.Patch(ctx, obj, patch, opts...)
 	}
 	if f.refused {
