@@ -5,6 +5,7 @@ package portals
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -89,7 +90,9 @@ func (j *judge) judge(err error, legal ...string) condition {
 			j.fails = append(j.fails, fmt.Sprintf("%q is blamed: %s, but what struck is %s", words, shown.message, list(struck)))
 		}
 	}
-	if shown.after > 5*time.Minute && shown.reason != "" && shown.reason != infrav1.UnauthorizedReason {
+	var e *cloud.Error
+	refusedLogin := shown.reason == infrav1.UnauthorizedReason || errors.As(err, &e) && e.Status == http.StatusUnauthorized // by a portal or in its place
+	if shown.after > 5*time.Minute && shown.reason != "" && !refusedLogin {
 		j.fails = append(j.fails, fmt.Sprintf("%s: %s: waits for %s", shown.reason, shown.message, shown.after))
 	}
 	if strings.Contains(shown.message, password) || strings.Contains(shown.message, seed) {
