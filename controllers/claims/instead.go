@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// noteBatches notes on the nodes that the last operation made which operation that was, and numbers the batches.
+// noteBatches notes on the nodes which operation made them, and numbers the batches.
 func (p *planner) noteBatches() {
 	for i, n := range p.workers {
-		if len(p.Older) > 0 && n.Batch == "" && !contains(p.Older, n.Node) {
-			n.want.Batch = p.Batch
-			n.why.add("operation %s made it", p.Batch)
+		if by := MadeBy(n.snapshot(), p.Batch, p.Older); by != n.Batch {
+			n.want.Batch = by
+			n.why.add("operation %s made it", by)
 		}
 		p.plan.Present[i].Batch = n.want.Batch
 	}

@@ -87,11 +87,17 @@ func TestBatch(t *testing.T) {
 
 // TestNoteBatch checks that nodes are marked with the operation that made them, once.
 func TestNoteBatch(t *testing.T) {
-	older := Snapshot([]Node{node("n1"), node("n2")})
 	fresh := func(n *Node) { n.Batch = "" }
+	older := Snapshot([]Node{node("n1", fresh), node("n2", fresh)})
 	rules{
 		"those that the last operation made": {
 			View{Desired: 3, Size: 3, Batch: "op1", Older: older, Nodes: []Node{node("n1", fresh), node("n2", fresh), node("n3", fresh)}, Machines: threeBound}, "batch n3",
+		},
+		"those that the operation before it made, also if nothing was noted in between": {
+			View{
+				Desired: 3, Size: 3, Batch: "op2", Older: []NodeSnapshot{{UID: "uid-n1"}, {UID: "uid-n2", Batch: "op1"}},
+				Nodes: []Node{node("n1", fresh), node("n2", fresh), node("n3", fresh)}, Machines: threeBound,
+			}, "batch n2, batch n3",
 		},
 		"not again": {
 			View{Desired: 3, Size: 3, Batch: "op2", Older: older, Nodes: three, Machines: threeBound}, "",

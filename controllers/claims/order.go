@@ -102,6 +102,20 @@ func (n Node) snapshot() NodeSnapshot {
 	return NodeSnapshot{UID: n.UID, Created: n.Created.Unix(), Schedulable: !n.Cordoned, Name: n.Name, Batch: n.Batch, Position: n.Position}
 }
 
+// MadeBy returns the batch of a node. If the node does not say, it is the batch that was known when the last scale or upgrade began, or this
+// operation itself, whose id is given, if the node was not there then. Nothing may have been noted on a node since: the next operation may
+// begin in the pass that sees the end of the last one.
+func MadeBy(n NodeSnapshot, last string, older []NodeSnapshot) string {
+	i := slices.IndexFunc(older, func(s NodeSnapshot) bool { return s.UID == n.UID })
+	switch {
+	case n.Batch != "" || len(older) == 0:
+		return n.Batch
+	case i < 0:
+		return last
+	}
+	return older[i].Batch
+}
+
 // batches numbers the batch of each node, by UID, the oldest batch first. Batches whose nodes did not join one batch after the other are one.
 func batches(nodes []NodeSnapshot) map[string]int {
 	line := slices.SortedFunc(slices.Values(nodes), func(a, b NodeSnapshot) int { return cmp.Compare(a.Created, b.Created) })

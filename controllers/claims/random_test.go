@@ -102,7 +102,11 @@ func (w *world) act() {
 		if w.operation == Idle && w.pausePool() {
 			w.operation, w.looked, w.unfinished = ReplacingNodes, nil, nil // a pass either asks for this or plans
 			w.jobs++
-			w.batch, w.older = fmt.Sprintf("upgrade%d", w.jobs), w.snapshot()
+			older := w.snapshot()
+			for i, n := range older {
+				older[i].Batch = MadeBy(n, w.batch, w.older)
+			}
+			w.batch, w.older = fmt.Sprintf("upgrade%d", w.jobs), older
 			w.say("upgrade")
 		}
 	case "trouble":

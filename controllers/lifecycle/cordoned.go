@@ -108,10 +108,16 @@ func deletedOn(n *corev1.Node, machines []clusterv1.Machine) string {
 	return ""
 }
 
-// snapshot records the nodes before an upgrade.
-func snapshot(nodes []corev1.Node) (seen []claims.NodeSnapshot) {
+// snapshot records the nodes before an upgrade, with the batches of those that the last operation made.
+func snapshot(nodes []corev1.Node, last *operation.Operation) (seen []claims.NodeSnapshot) {
 	for _, n := range nodes {
-		seen = append(seen, claims.NodeSnapshot{UID: string(n.UID), Created: n.CreationTimestamp.Unix(), Schedulable: !n.Spec.Unschedulable})
+		one := claims.NodeSnapshot{
+			UID: string(n.UID), Created: n.CreationTimestamp.Unix(), Schedulable: !n.Spec.Unschedulable, Batch: n.Annotations[infrav1.BatchAnnotation],
+		}
+		if last.Is(operation.Scale) || last.Is(operation.Upgrade) {
+			one.Batch = claims.MadeBy(one, last.ID, last.Before)
+		}
+		seen = append(seen, one)
 	}
 	return seen
 }

@@ -153,7 +153,7 @@ func (k *Clusters) upgrade(ctx context.Context, p *pass.Pass, running Running, w
 		} else if op.Obstacles, o = precheck(ctx, p, op, before.Look); !o.IsDone() {
 			return o
 		} else {
-			op.Before, op.Digest = snapshot(running.Nodes), running.digest()
+			op.Before, op.Digest = snapshot(running.Nodes, p.Last), running.digest()
 		}
 		if o := before.Pause(ctx); !o.IsDone() {
 			return o

@@ -52,7 +52,7 @@ func TestWorked(t *testing.T) {
 		"fewer instead of more":        {of: scale, target: "5", change: func(r *Running) { r.Nodes = r.Nodes[1:] }, worked: true, counts: true},
 	}
 	for title, test := range tests {
-		op := &operation.Operation{Type: test.of, Target: test.target, From: 3, Before: snapshot(before.Nodes)}
+		op := &operation.Operation{Type: test.of, Target: test.target, From: 3, Before: snapshot(before.Nodes, nil)}
 		if test.of == upgrade {
 			op.Digest = before.digest()
 		}
