@@ -141,14 +141,11 @@ programs: ## Build portalctl, portal-emulator and portal-conformance for several
 	@mkdir -p $(RELEASE)
 	@for platform in $(PROGRAM_PLATFORMS); do \
 		export GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
-		for program in portalctl portal-emulator; do \
+		for program in portalctl portal-emulator portal-conformance; do \
 			file=$(RELEASE)/$$program-$${platform/\//-}; \
 			go build -ldflags '-s -w $(STAMP)' -o $$file ./cmd/$$program || exit 1; \
 			echo "$$file"; \
 		done; \
-		file=$(RELEASE)/portal-conformance-$${platform/\//-}; \
-		$(CONFORMANCE) test -c -ldflags '-s -w' -o $(abspath $(RELEASE))/$${file##*/} . || exit 1; \
-		echo "$$file"; \
 	done
 
 # clusterctl refuses a release whose minor version metadata.yaml does not know.
@@ -234,12 +231,9 @@ sbom: $(CYCLONEDX) $(binaries) ## Write what the image is made of into out/, as 
 		echo "$(RELEASE)/$${binary##*/}.cdx.json"; \
 	done
 
-# A module of its own: it tests portals, for those who operate one.
-CONFORMANCE := go -C cloud/conformance
-
 .PHONY: conformance
-conformance: ## Build bin/portal-conformance, which checks a portal (docs/development/conformance.md)
-	$(CONFORMANCE) test -c -o $(CURDIR)/$(BIN)/portal-conformance .
+conformance: ## Build only bin/portal-conformance, which checks a portal (docs/development/conformance.md)
+	go build -ldflags '$(STAMP)' -o $(BIN)/ ./cmd/portal-conformance
 
 .PHONY: released-fields
 released-fields: ## Store the fields of the CRDs as those of the last release (docs/development/releasing.md)
@@ -295,12 +289,10 @@ verify-format:
 	@unformatted=$$(gofmt -l $(GOFILES)); \
 	[ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	go vet -tags e2e,$(TAG) ./...
-	$(CONFORMANCE) vet ./...
 
 .PHONY: verify-lint
 verify-lint: $(GOLANGCI_LINT)
 	$(GOLANGCI_LINT) run
-	cd cloud/conformance && $(CURDIR)/$(GOLANGCI_LINT) run
 
 # There is no CPU limit, because throttling would delay storing the portal's answers.
 SCORED := --ignore-container-cpu-limit --enable-optional-test=container-seccomp-profile,container-ports-check
@@ -359,13 +351,12 @@ check: ## Build, vet and run the unit tests, without API servers (a minute; befo
 	go build ./...
 	go vet ./...
 	PORTAL_TEST_WITHOUT_KUBE=1 go test $(CHECKED)
-	$(CONFORMANCE) test ./...
 
 .PHONY: test
 test: kube build ## Run the packages' tests and the stories (8 to 20 minutes on 2 cores; before a pull request)
 	@echo "10,000 random histories on a model (controllers/claims), and beside them everything else"
 	@$(ON_MODEL) -rapid.seed=1 & model=$$!; trap 'kill $$model 2>/dev/null || true' EXIT; \
-	$(AT_PORTALS) $(LIVES); $(CONFORMANCE) test ./...; $(ON_SERVERS) -short -p 3 $(WAITING) $$(grep -vE '/test/($(SUITES)|$(NIGHTLY))$$' <<<"$(TESTED)"); wait $$model
+	$(AT_PORTALS) $(LIVES); $(ON_SERVERS) -short -p 3 $(WAITING) $$(grep -vE '/test/($(SUITES)|$(NIGHTLY))$$' <<<"$(TESTED)"); wait $$model
 	@echo 'make test left out $(words $(subst |, ,$(SUITES))) suites: make test-suites runs them. make nightly runs $(words $(subst |, ,$(NIGHTLY))) more'
 
 # In the folder test/.
@@ -386,7 +377,6 @@ RACED := ./cloud ./cloud/emulator ./cloud/ratelimit ./controllers/fair ./control
 .PHONY: test-race
 test-race: ## Run unit tests with the race detector: those of concurrent packages, or RACED=all
 	CGO_ENABLED=1 PORTAL_TEST_WITHOUT_KUBE=1 go test -race -skip $(HISTORIES) $(if $(filter all,$(RACED)),$(CHECKED),$(RACED))
-	$(if $(filter all,$(RACED)),CGO_ENABLED=1 $(CONFORMANCE) test -race ./...)
 
 # Tests that call suite.Nightly.
 .PHONY: test-nightly

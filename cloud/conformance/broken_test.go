@@ -100,24 +100,16 @@ func (b *broken) run(t *testing.T, c check) []string {
 			b.options(o)
 		}
 	})
-	s.tier = standardTier // not the portal's
+	s.Tier = Defaults().Tier // not the portal's
 	if b.kit != nil {
 		b.kit(&s.kit)
 	}
 	seen := &memory{answers: map[string]exchange{}}
 	s.through = func(next http.RoundTripper) http.RoundTripper {
-		return &spoiled{next: next, base: s.base, b: b, seen: seen}
+		return &spoiled{next: next, base: s.URL, b: b, seen: seen}
 	}
 	s.via = s.through(s.via)
-	r := &recorder{TB: t}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		var why string
-		c.run(&probe{TB: r, site: s, skipped: &why})
-	}()
-	<-done
-	return r.failures
+	return s.try(c.run).failures
 }
 
 // spoiled is a transport to a broken portal.

@@ -3,162 +3,80 @@
 package conformance
 
 import (
-	"fmt"
 	"net/http"
-	"net/url"
-	"runtime"
-	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// entry is a resource that a check requested and the portal accepted.
-type entry struct {
-	kind, name string
-	accepted   *answer
-}
-
-func (e *entry) String() string {
-	what := e.kind + " " + e.name
-	if job, ok := e.accepted.at("jobId").(string); ok {
-		what += " (job " + job + ")"
-	}
-	return what
-}
-
-// making records the resource that an accepted request creates, so that it is deleted even if the check fails.
-func (p *probe) making(kind, name string, a *answer) *answer {
-	if a.status < 300 {
-		p.ledger = append(p.ledger, &entry{kind: kind, name: name, accepted: a})
-	}
-	return a
-}
-
-// tidy deletes the clusters that checks created, and returns what is left: resources that no endpoint deletes, and clusters that could not
-// be found or deleted.
-func (s *site) tidy(t testing.TB) (left []string) {
-	t.Helper()
-	for _, e := range s.ledger {
-		switch e.kind {
-		case "cluster":
-			if problem := s.remove(t, e); problem != "" {
-				left = append(left, e.String()+": "+problem)
-			}
-		default:
-			if ids := s.madeIDs(t, e); len(ids) > 0 {
-				left = append(left, fmt.Sprintf("%s, id %s: no endpoint deletes it", e, strings.Join(ids, " or ")))
-			}
+// TestTidy checks that no cluster of any check is left at the end, whether the checks passed or failed, or that the report names the
+// clusters that a person must delete. A failed creation is not tried again.
+func TestTidy(t *testing.T) {
+	twoIDs := func(x *exchange) {
+		if result, ok := x.object()["result"].(map[string]any); ok {
+			id := at(result, "kubernetesCluster", "id")
+			x.object()["result"] = map[string]any{"a": map[string]any{"id": id}, "b": map[string]any{"id": "other"}}
 		}
 	}
-	s.ledger = nil
-	delete(s.made, "cluster")
-	return left
-}
-
-// remove deletes the cluster of an entry by every id that may belong to it. Ids of other kinds are not found. If the deletion fails, it
-// returns what a person must do.
-func (s *site) remove(t testing.TB, e *entry) string {
-	ids := s.madeIDs(t, e)
-	ids = append(ids, s.lookUp(t, e.name)...)
-	slices.Sort(ids)
-	ids = slices.Compact(ids)
-	if len(ids) == 0 {
-		return s.unnamed(t, e)
-	}
-	gone, problem := false, ""
-	for _, id := range ids {
-		s.quietly(t, func(p *probe) {
-			a := p.me().start("DELETE", "/kubernetes-clusters/"+url.PathEscape(id), "")
-			switch {
-			case a.status == http.StatusNotFound || a.at("error", "code") == "RESOURCE_NOT_FOUND":
-				gone = true
-			case a.status < 300:
-				p.me().follow(a).succeeded()
-				gone = true
-			default:
-				problem = fmt.Sprintf("DELETE of %s is answered with status %d", id, a.status)
-			}
+	for name, test := range map[string]struct {
+		change   func(*emulator.Options)
+		tell     func(*exchange)
+		reported bool // the report names something that is left
+	}{
+		"as it should be": {},
+		"no id, and the portal lists clusters": {change: func(o *emulator.Options) {
+			o.ListClusters = true
+			o.Faults = []emulator.Fault{{Method: "POST", Path: "/kubernetes-clusters", Job: emulator.JobWithoutID}}
+		}},
+		"no id": {reported: true, change: func(o *emulator.Options) {
+			o.Faults = []emulator.Fault{{Method: "POST", Path: "/kubernetes-clusters", Job: emulator.JobWithoutID}}
+		}},
+		"two ids": {tell: onSuccess("GET", "/jobs/", twoIDs)},
+		"creations fail half way": {change: func(o *emulator.Options) {
+			o.ListClusters = true
+			o.Faults = []emulator.Fault{{Method: "POST", Path: "/kubernetes-clusters", Job: emulator.JobFailsLate}}
+		}},
+		"deletion is refused": {reported: true, change: func(o *emulator.Options) {
+			o.Faults = []emulator.Fault{{Method: "DELETE", Path: "/kubernetes-clusters/*", Code: emulator.CodeOperationNotAllowed}}
+		}},
+		"deletion is busy for a while": {change: func(o *emulator.Options) {
+			o.Faults = []emulator.Fault{{Method: "DELETE", Path: "/kubernetes-clusters/*", Code: emulator.CodeResourceBusy, Count: 10}}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := emulated(t, func(o *emulator.Options) {
+					if test.change != nil {
+						test.change(o)
+					}
+				})
+				if test.tell != nil {
+					s.via = &spoiled{next: s.via, base: s.URL, b: &broken{tell: test.tell}, seen: &memory{answers: map[string]exchange{}}}
+				}
+				for _, c := range checks() {
+					if strings.HasPrefix(c.name, "jobs/") || strings.HasPrefix(c.name, "endpoints/") {
+						s.try(c.run)
+					}
+				}
+				posted := 0
+				for _, e := range s.books.RequestLog() {
+					if e.Method == http.MethodPost && e.Route == "/kubernetes-clusters" && e.Status == http.StatusAccepted {
+						posted++
+					}
+				}
+				left := s.tidy()
+				reported := strings.Contains(strings.Join(left, "\n"), "cluster conformance-")
+				if clusters := s.books.Clusters(); (len(clusters) > 0) != test.reported || reported != test.reported {
+					t.Errorf("%d clusters are left, and the suite reports %q", len(clusters), left)
+				}
+				if name != "as it should be" && name != "deletion is busy for a while" && posted > 2 {
+					t.Errorf("%d creations", posted)
+				}
+				time.Sleep(time.Hour) // until all jobs have ended
+			})
 		})
 	}
-	switch {
-	case gone:
-		return ""
-	case problem != "":
-		return problem + ": delete it at the portal"
-	}
-	return "its deletion could not be followed to its end: look for it at the portal"
 }
-
-// unnamed handles a creation whose answer named no id.
-func (s *site) unnamed(t testing.TB, e *entry) string {
-	failed := false
-	s.quietly(t, func(p *probe) { failed = p.me().follow(e.accepted).ended().at("status") == "failed" })
-	if failed {
-		return "its creation has failed: a record may remain at the portal"
-	}
-	return "the portal did not tell its id: look for it at the portal and delete it"
-}
-
-// madeIDs returns all ids in the answer to a creation, or in the result of its job.
-func (s *site) madeIDs(t testing.TB, e *entry) (ids []string) {
-	value := e.accepted.body
-	if _, ok := e.accepted.at("jobId").(string); ok {
-		value = nil
-		s.quietly(t, func(p *probe) { value = p.me().follow(e.accepted).ended().at("result") })
-	}
-	if found := candidates(value, e.kind, e.name); len(found) == 1 {
-		return found
-	}
-	walk(value, "", 0, func(record map[string]any, _ string, _ int) {
-		if id, ok := record["id"].(string); ok && id != "" {
-			ids = append(ids, id)
-		}
-	})
-	return ids
-}
-
-// lookUp asks the portal for clusters by name, in case the portal supports that.
-func (s *site) lookUp(t testing.TB, name string) (ids []string) {
-	if name == "" {
-		return nil
-	}
-	s.quietly(t, func(p *probe) {
-		a := p.me().get("/kubernetes-clusters?name=" + url.QueryEscape(name))
-		if a.status != http.StatusOK {
-			return
-		}
-		walk(a.body, "", 0, func(record map[string]any, _ string, _ int) {
-			if id, ok := record["id"].(string); ok && record["name"] == name {
-				ids = append(ids, id)
-			}
-		})
-	})
-	return ids
-}
-
-// quietly runs do without failing the test, because the report lists everything that could not be deleted.
-func (s *site) quietly(t testing.TB, do func(*probe)) {
-	done := make(chan struct{})
-	r := &recorder{TB: t}
-	go func() {
-		defer close(done)
-		var why string
-		p := &probe{TB: r, site: s, skipped: &why}
-		do(p)
-	}()
-	<-done
-}
-
-// recorder records failures without failing the test.
-type recorder struct {
-	testing.TB
-	failures []string
-}
-
-func (r *recorder) Error(args ...any) { r.failures = append(r.failures, fmt.Sprint(args...)) }
-func (r *recorder) Errorf(f string, args ...any) {
-	r.failures = append(r.failures, fmt.Sprintf(f, args...))
-}
-func (r *recorder) Fatal(args ...any)            { r.Error(args...); runtime.Goexit() }
-func (r *recorder) Fatalf(f string, args ...any) { r.Errorf(f, args...); runtime.Goexit() }
-func (r *recorder) SkipNow()                     { runtime.Goexit() }

@@ -57,7 +57,7 @@ func TestUnknownMinor(t *testing.T) {
 
 // TestPrograms checks that every program that make builds reports its version, its commit and its Go version.
 func TestPrograms(t *testing.T) {
-	for _, program := range []string{"manager", "portalctl", "portal-emulator", "portal-sandbox"} {
+	for _, program := range []string{"manager", "portalctl", "portal-conformance", "portal-emulator", "portal-sandbox"} {
 		t.Run(program, func(t *testing.T) {
 			g := NewWithT(t)
 			out, err := exec.CommandContext(t.Context(), box.Binary(program), "--version").CombinedOutput()

@@ -71,7 +71,6 @@ var jobStatuses = []string{"pending", "running", "succeeded", "failed"}
 
 // startsJob checks that the answer has the shape of every asynchronous operation's answer.
 func (a *answer) startsJob() {
-	a.Helper()
 	a.want(http.StatusAccepted).text("jobId")
 	if status := a.text("status"); status != "pending" {
 		a.Errorf("%s: the job starts as %s", a.what, status)
@@ -102,7 +101,7 @@ func failedJob(p *probe) {
 // inProgress polls often, to see every status of the job. No status may repeat after another.
 func inProgress(p *probe) {
 	p.hidden("needs time in which nothing is missed")
-	p.poll = 100 * time.Millisecond
+	p.Poll = 100 * time.Millisecond
 	var seen []string
 	for _, look := range p.newCluster(p.parameters()).looks {
 		if status := look.text("status"); len(seen) == 0 || seen[len(seen)-1] != status {
@@ -116,7 +115,6 @@ func inProgress(p *probe) {
 
 // fault sets a fault at the emulator.
 func (p *probe) fault(f emulator.Fault) {
-	p.Helper()
 	if err := p.books.Inject(f); err != nil {
 		p.Fatal(err)
 	}

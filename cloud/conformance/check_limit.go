@@ -12,14 +12,14 @@ import (
 var limitChecks = []check{
 	{name: "limits/a burst of 50", run: func(p *probe) {
 		me := p.rested()
-		if got := me.admitted(2 * p.tier.burst); got != p.tier.burst {
-			p.Errorf("%d requests are admitted at once, want %d", got, p.tier.burst)
+		if got := me.admitted(2 * p.Tier.Burst); got != p.Tier.Burst {
+			p.Errorf("%d requests are admitted at once, want %d", got, p.Tier.Burst)
 		}
 	}},
 	{name: "limits/300 requests a minute", run: perMinuteRate},
 	{name: "limits/429 with RATE_LIMITED beyond the limit", run: func(p *probe) { p.refusedByLimit() }},
 	{name: "limits/429 carries X-RateLimit-Limit", run: func(p *probe) {
-		if got := p.refusedByLimit().number("X-RateLimit-Limit"); got != p.tier.perMinute {
+		if got := p.refusedByLimit().number("X-RateLimit-Limit"); got != p.Tier.PerMinute {
 			p.Errorf("X-RateLimit-Limit is %d", got)
 		}
 	}},
@@ -66,7 +66,6 @@ var limitChecks = []check{
 
 // rested returns a probe of the first user, minutes after the last request of the account, so that the whole burst is available.
 func (p *probe) rested() *probe {
-	p.Helper()
 	if !p.virtual || p.neighbours {
 		p.skip("counting exactly needs an account that nobody else uses")
 	}
@@ -80,7 +79,6 @@ func (p *probe) rested() *probe {
 
 // admitted sends requests without a pause, and returns how many the limit did not refuse.
 func (p *probe) admitted(requests int) int {
-	p.Helper()
 	count := 0
 	for range requests {
 		if p.once("GET", "/kubernetes-versions", "", nil).status != http.StatusTooManyRequests {
@@ -93,36 +91,34 @@ func (p *probe) admitted(requests int) int {
 // perMinuteRate uses up the burst, and then counts the admitted requests of a minute in which more are sent.
 func perMinuteRate(p *probe) {
 	me := p.rested()
-	me.admitted(p.tier.burst)
+	me.admitted(p.Tier.Burst)
 	count := 0
 	for range 60 * 20 {
 		time.Sleep(time.Second / 20)
 		count += me.admitted(1)
 	}
-	if count != p.tier.perMinute {
-		p.Errorf("%d requests are admitted in a minute, want %d", count, p.tier.perMinute)
+	if count != p.Tier.PerMinute {
+		p.Errorf("%d requests are admitted in a minute, want %d", count, p.Tier.PerMinute)
 	}
 }
 
 // refusedByLimit uses up the account's limit and returns the first refusal.
 func (p *probe) refusedByLimit() *answer {
-	p.Helper()
-	if !p.exhaust {
-		p.skip("uses up the rate limit of the account: needs -exhaust")
+	if !p.Exhaust {
+		p.skip("uses up the rate limit of the account: needs --exhaust")
 	}
 	me := p.me()
-	for range 10 * p.tier.perMinute {
+	for range 10 * p.Tier.PerMinute {
 		if a := p.crowd(me); a != nil {
 			return a.want(http.StatusTooManyRequests).refused("RATE_LIMITED")
 		}
 	}
-	p.Fatalf("%d requests in a row were admitted", 10*p.tier.perMinute)
+	p.Fatalf("%d requests in a row were admitted", 10*p.Tier.PerMinute)
 	return nil
 }
 
 // crowd sends enough concurrent requests to use up the limit of a portal that answers slowly, and returns the first refused answer.
 func (p *probe) crowd(me *probe) *answer {
-	p.Helper()
 	first := me.once("GET", "/kubernetes-versions", "", nil)
 	if first.status != http.StatusOK && !first.overloaded() {
 		return first
@@ -130,14 +126,14 @@ func (p *probe) crowd(me *probe) *answer {
 	if first.took < 100*time.Millisecond {
 		return nil
 	}
-	answers := make([]*answer, 2*p.tier.burst)
+	answers := make([]*answer, 2*p.Tier.Burst)
 	var group sync.WaitGroup
 	for i := range answers {
 		group.Go(func() { answers[i] = me.once("GET", "/kubernetes-versions", "", nil) })
 	}
 	group.Wait()
 	for _, a := range answers {
-		if a.status != http.StatusOK && !a.overloaded() {
+		if a != nil && a.status != http.StatusOK && !a.overloaded() {
 			return a
 		}
 	}
@@ -146,7 +142,6 @@ func (p *probe) crowd(me *probe) *answer {
 
 // number returns the value of a header that must be a number.
 func (a *answer) number(header string) int {
-	a.Helper()
 	n, err := strconv.Atoi(a.header.Get(header))
 	if err != nil || n < 0 {
 		a.Errorf("%s: %s is %q", a.what, header, a.header.Get(header))

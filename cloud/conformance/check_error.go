@@ -53,7 +53,6 @@ var errorChecks = []check{
 
 // eachOf calls every endpoint that has an id in its path, with ids that do not exist in the account, and checks that nothing changes.
 func (p *probe) eachOf(me *probe, cluster, job, instance, volume string) {
-	p.Helper()
 	version := at(p.versions()[0], "id")
 	for _, e := range []struct{ method, path, body string }{
 		{"GET", "/kubernetes-clusters/" + cluster + "/config", ""},
@@ -112,7 +111,7 @@ var refusalChecks = []check{
 	}},
 	{name: "errors/QUOTA_EXCEEDED beyond a quota", run: func(p *probe) {
 		p.hidden("account quota values are not shown")
-		p.refuseCreate(p.parameters().with("size", p.tier.workers+1)).refused("QUOTA_EXCEEDED")
+		p.refuseCreate(p.parameters().with("size", p.Tier.Workers+1)).refused("QUOTA_EXCEEDED")
 	}},
 	{name: "errors/INSUFFICIENT_CAPACITY of a full platform", run: func(p *probe) {
 		p.hidden("needs a platform without room")

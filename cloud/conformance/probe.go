@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,28 +13,20 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 )
 
 // probe sends the requests of a check, with the site and the token that they need.
 type probe struct {
-	testing.TB
+	*attempt
 	*site
-	token   string
-	skipped *string // why the check was skipped
-}
-
-// skip ends the check and records the reason.
-func (p *probe) skip(why string) {
-	*p.skipped = why
-	p.SkipNow()
+	token string
 }
 
 // mayCreate skips the check unless it may create things that cost money or cannot be deleted.
 func (p *probe) mayCreate() {
-	if !p.create {
-		p.skip("makes something: needs -create")
+	if !p.Create {
+		p.skip("makes something: needs --create")
 	}
 }
 
@@ -44,21 +37,19 @@ func (p *probe) hidden(why string) {
 	}
 }
 
-func (p *probe) get(path string) *answer    { p.Helper(); return p.do("GET", path, "") }
-func (p *probe) delete(path string) *answer { p.Helper(); return p.do("DELETE", path, "") }
+func (p *probe) get(path string) *answer    { return p.do("GET", path, "") }
+func (p *probe) delete(path string) *answer { return p.do("DELETE", path, "") }
 
 // post sends a JSON body, or none if body is "".
-func (p *probe) post(path, body string) *answer { p.Helper(); return p.do("POST", path, body) }
+func (p *probe) post(path, body string) *answer { return p.do("POST", path, body) }
 
 // do sends a request, and repeats it if the rate limit refuses it. Checks of the limit itself do not use do.
 func (p *probe) do(method, path, body string) *answer {
-	p.Helper()
 	return p.until(method, path, body, func(a *answer) bool { return a.status == http.StatusTooManyRequests || a.overloaded() })
 }
 
 // until sends a request, and repeats it as long as the answer asks for it.
 func (p *probe) until(method, path, body string, again func(*answer) bool) *answer {
-	p.Helper()
 	for try := 0; ; try++ {
 		a := p.once(method, path, body, nil)
 		if !again(a) || a.status != http.StatusTooManyRequests && try >= patience {
@@ -89,17 +80,20 @@ var listedCodes = []string{
 
 // start sends a request that starts an operation, and repeats it while the resource is busy or the platform is full.
 func (p *probe) start(method, path, body string) *answer {
-	p.Helper()
 	return p.until(method, path, body, func(a *answer) bool {
 		code := a.at("error", "code")
 		return a.status == http.StatusTooManyRequests || a.overloaded() || code == "RESOURCE_BUSY" || code == "INSUFFICIENT_CAPACITY"
 	})
 }
 
+// answerTime is how long an answer and its body may take. Checks find out whether the portal takes too long, so it is generous.
+const answerTime = 5 * time.Minute
+
 // once sends a request once, with additional headers.
 func (p *probe) once(method, path, body string, header http.Header) *answer {
-	p.Helper()
-	r, err := http.NewRequestWithContext(p.Context(), method, p.base+path, strings.NewReader(body))
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, p.URL+path, strings.NewReader(body))
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -116,7 +110,7 @@ func (p *probe) once(method, path, body string, header http.Header) *answer {
 		p.Fatalf("%s %s: %v", method, path, err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	a := &answer{TB: p.TB, what: method + " " + path, status: response.StatusCode, header: response.Header, hide: p.hide}
+	a := &answer{attempt: p.attempt, what: method + " " + path, status: response.StatusCode, header: response.Header, hide: p.hide}
 	a.raw, err = io.ReadAll(response.Body)
 	if err != nil {
 		p.Fatalf("%s: %v", a.what, err)
@@ -130,7 +124,7 @@ func (p *probe) once(method, path, body string, header http.Header) *answer {
 
 // answer is the answer to a request.
 type answer struct {
-	testing.TB
+	*attempt
 	what   string
 	status int
 	header http.Header
@@ -152,7 +146,6 @@ func (a *answer) shown() string {
 
 // want ends the check unless the answer has one of these statuses.
 func (a *answer) want(statuses ...int) *answer {
-	a.Helper()
 	if !slices.Contains(statuses, a.status) {
 		a.Fatalf("%s: status %d, want %v: %s", a.what, a.status, statuses, a.shown())
 	}
@@ -162,7 +155,6 @@ func (a *answer) want(statuses ...int) *answer {
 // refused ends the check unless the answer is an error of the documented shape, with one of the codes if some are given. The specification
 // does not show which status goes with a code, so any error status is accepted.
 func (a *answer) refused(codes ...string) *answer {
-	a.Helper()
 	if a.status < 400 {
 		a.Fatalf("%s: status %d, want a refusal with %v: %s", a.what, a.status, codes, a.shown())
 	}
@@ -213,7 +205,6 @@ func at(value any, path ...any) any {
 
 // text returns a required string.
 func (a *answer) text(path ...any) string {
-	a.Helper()
 	text, ok := a.at(path...).(string)
 	if !ok || text == "" {
 		a.Fatalf("%s: no text at %v: %s", a.what, path, a.shown())
@@ -223,7 +214,6 @@ func (a *answer) text(path ...any) string {
 
 // records returns the list under its key, and checks that each record has an id.
 func (a *answer) records(key string) []any {
-	a.Helper()
 	list, ok := a.want(http.StatusOK).at(key).([]any)
 	if !ok {
 		a.Fatalf("%s: no list under %s: %s", a.what, key, a.shown())
@@ -239,7 +229,6 @@ func (a *answer) records(key string) []any {
 // createdID returns the id of a created record of a kind, such as cluster. The specification shows its place only for a VPC. The id may be
 // in the record with the requested name, under a key of the kind, on top, or in the only record.
 func (a *answer) createdID(value any, kind, name string) string {
-	a.Helper()
 	ids := candidates(value, kind, name)
 	if len(ids) != 1 {
 		a.Fatalf("%s: %d ids of a created %s: %s", a.what, len(ids), kind, a.shown())

@@ -4,8 +4,8 @@ package conformance
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
-	"testing"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -16,7 +16,6 @@ const otpPeriod = 30 // length of a TOTP step in seconds
 
 // who returns the site's user with a role, and skips the check if none has it.
 func (p *probe) who(r role) *user {
-	p.Helper()
 	u := p.users[r]
 	if u == nil {
 		p.skip("needs " + string(r))
@@ -26,7 +25,6 @@ func (p *probe) who(r role) *user {
 
 // as returns the probe with a full-access token of a user. Checks share the token.
 func (p *probe) as(r role) *probe {
-	p.Helper()
 	u := p.who(r)
 	if u.token == nil {
 		u.token = conceal(p.enter(u))
@@ -35,7 +33,7 @@ func (p *probe) as(r role) *probe {
 }
 
 // me returns the probe as the site's first user.
-func (p *probe) me() *probe { p.Helper(); return p.as(anyone) }
+func (p *probe) me() *probe { return p.as(anyone) }
 
 // with returns the probe with another token, or "" for none.
 func (p *probe) with(token string) *probe {
@@ -46,7 +44,6 @@ func (p *probe) with(token string) *probe {
 
 // enter logs a user in, with MFA if the user has it, and returns the token.
 func (p *probe) enter(u *user) string {
-	p.Helper()
 	a := p.login(u).want(http.StatusOK)
 	if a.at("mfaRequired") != true {
 		return a.text("token")
@@ -56,13 +53,11 @@ func (p *probe) enter(u *user) string {
 
 // login calls POST /login.
 func (p *probe) login(u *user) *answer {
-	p.Helper()
 	return p.with("").post("/login", object("email", u.email, "password", u.password.reveal()))
 }
 
 // preMFA returns the probe with a pre-MFA token of the user with MFA.
 func (p *probe) preMFA() *probe {
-	p.Helper()
 	a := p.login(p.who(withMFA)).want(http.StatusOK)
 	if a.at("mfaRequired") != true {
 		p.Fatal("the portal does not ask the user with MFA for a code")
@@ -72,7 +67,6 @@ func (p *probe) preMFA() *probe {
 
 // verify exchanges a pre-MFA token for a full-access one.
 func (p *probe) verify(u *user, preMFA string) string {
-	p.Helper()
 	pending := p.with(preMFA)
 	pending.post("/mfa/send-otp", "").want(http.StatusOK, http.StatusAccepted, http.StatusNoContent)
 	return tokenIn(pending.post("/mfa/verify-otp", object("otp", p.code(u))).want(http.StatusOK, http.StatusCreated))
@@ -80,7 +74,6 @@ func (p *probe) verify(u *user, preMFA string) string {
 
 // code returns an unused one-time code.
 func (p *probe) code(u *user) string {
-	p.Helper()
 	if u.seed == nil {
 		p.skip("needs the TOTP seed of a user with MFA, in PORTAL_TOTP_SEED")
 	}
@@ -97,7 +90,6 @@ func (p *probe) code(u *user) string {
 
 // tokenIn returns the only JWT in any field of an answer. The specification does not show the field's name for verify-otp.
 func tokenIn(a *answer) string {
-	a.Helper()
 	found := tokens(a.body)
 	if len(found) != 1 {
 		a.Fatalf("%s: %d JWTs: %s", a.what, len(found), a.shown())
@@ -125,21 +117,24 @@ func isJWT(text string) bool {
 	return err == nil
 }
 
-// acquaint finds out the roles of a real portal's user.
-func (s *site) acquaint(t *testing.T) {
-	t.Helper()
-	var why string
-	p := &probe{TB: t, site: s, skipped: &why}
-	main := s.users[anyone]
-	a := p.login(main).want(http.StatusOK)
-	if a.at("mfaRequired") == true {
-		s.users[withMFA] = main
+// acquaint logs a real portal's user in, and finds out the roles.
+func (s *site) acquaint() error {
+	a := s.try(func(p *probe) {
+		main := s.users[anyone]
+		a := p.login(main).want(http.StatusOK)
+		if a.at("mfaRequired") == true {
+			s.users[withMFA] = main
+		}
+		if a.at("user", "role") == "Administrator" {
+			s.users[administrator] = main
+		} else {
+			s.users[ordinary] = main
+		}
+	})
+	if len(a.failures) > 0 {
+		return errors.New("nothing was checked: " + a.failures[0])
 	}
-	if a.at("user", "role") == "Administrator" {
-		s.users[administrator] = main
-	} else {
-		s.users[ordinary] = main
-	}
+	return nil
 }
 
 // object returns a JSON object of keys and values.

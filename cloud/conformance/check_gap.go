@@ -64,7 +64,7 @@ var gapChecks = []check{
 			p.skip("the portal says what remains with a 429 only")
 		}
 		shape := "of the burst"
-		if left := a.number("X-RateLimit-Remaining"); left > p.tier.burst {
+		if left := a.number("X-RateLimit-Remaining"); left > p.Tier.Burst {
 			shape = fmt.Sprintf("of a longer time (%d)", left)
 		}
 		p.note("X-RateLimit-Remaining", shape)
@@ -82,7 +82,7 @@ var gapChecks = []check{
 	}},
 	{name: "gap/list", run: instanceList},
 	{name: "gap/created id", run: createdIDShape},
-	{name: "gap/network creation", run: func(p *probe) { p.newNetwork(p.wish.cidr) }},
+	{name: "gap/network creation", run: func(p *probe) { p.newNetwork(p.CIDR) }},
 	{name: "gap/job error", run: jobErrorShape},
 	{name: "gap/lookup of clusters by name", run: func(p *probe) {
 		a := p.me().get("/kubernetes-clusters?name=" + p.name())
@@ -163,7 +163,7 @@ func pairing(p *probe) {
 	p.note("pairing of codes and statuses", "a listed code with any status of an error ("+strings.Join(slices.Sorted(maps.Keys(seen)), ", ")+")")
 }
 
-// lists returns the lists at the top of an answer.
+// lists returns the lists at the top of an answer by their keys. The key of an answer that is a list is "".
 func lists(body any) map[string][]any {
 	found := map[string][]any{}
 	if bare, ok := body.([]any); ok {

@@ -28,7 +28,6 @@ func (c *creation) ended() *answer { return c.looks[len(c.looks)-1] }
 // shared returns a resource that several checks use, and creates it on the first call. If the creation fails, it is not tried again,
 // because each try may leave something that costs money.
 func (p *probe) shared(kind string, create func() *creation) *creation {
-	p.Helper()
 	p.mayCreate()
 	c, tried := p.made[kind]
 	if !tried {
@@ -39,18 +38,16 @@ func (p *probe) shared(kind string, create func() *creation) *creation {
 	if c == nil {
 		p.Fatalf("an earlier check could not create the %s that the checks share", kind)
 	}
-	c.accepted.TB = p.TB // the check that created it may have ended
+	c.accepted.attempt = p.attempt // the check that created it may have ended
 	for _, look := range c.looks {
-		look.TB = p.TB
+		look.attempt = p.attempt
 	}
 	return c
 }
 
 // vpc returns the VPC that was created for the checks.
 func (p *probe) vpc() *creation {
-	p.Helper()
 	return p.shared("vpc", func() *creation {
-		p.Helper()
 		name := p.name()
 		c := p.me().follow(p.me().making("vpc", name, p.me().start("POST", "/vpcs", object("name", name))))
 		c.id = c.succeeded().text("result", "vpc", "id")
@@ -60,13 +57,11 @@ func (p *probe) vpc() *creation {
 
 // cluster returns a Running cluster with 2 workers and 1 control node that was created for the checks without networkId.
 func (p *probe) cluster() *creation {
-	p.Helper()
-	return p.shared("cluster", func() *creation { p.Helper(); return p.newCluster(p.parameters()) })
+	return p.shared("cluster", func() *creation { return p.newCluster(p.parameters()) })
 }
 
 // newCluster creates a cluster.
 func (p *probe) newCluster(body parameters) *creation {
-	p.Helper()
 	p.mayCreate()
 	c := p.me().follow(p.postCluster(body))
 	c.id = c.ended().createdID(c.succeeded().at("result"), "cluster", body.name())
@@ -76,7 +71,6 @@ func (p *probe) newCluster(body parameters) *creation {
 // postCluster sends a create call with a version that the portal accepts. The specification does not show the meaning of version states, so
 // postCluster tries the next version if one is refused.
 func (p *probe) postCluster(body parameters) *answer {
-	p.Helper()
 	for {
 		a := p.me().making("cluster", body.name(), p.me().start("POST", "/kubernetes-clusters", body.String()))
 		usable := p.usable()
@@ -91,7 +85,6 @@ func (p *probe) postCluster(body parameters) *answer {
 
 // newNetwork creates a network, with further fields than its CIDR if there are any. The portal may answer 201 or 202.
 func (p *probe) newNetwork(cidr string, more ...any) string {
-	p.Helper()
 	p.mayCreate()
 	body := object(append([]any{"cidr", cidr}, more...)...)
 	a := p.me().making("network", cidr, p.me().start("POST", "/networks", body)).want(http.StatusOK, http.StatusCreated, http.StatusAccepted)
@@ -106,11 +99,10 @@ func (p *probe) newNetwork(cidr string, more ...any) string {
 
 // follow polls the job of a 202 until it ends. Each minute it looks at the machines, which show the progress of jobs that take long.
 func (p *probe) follow(accepted *answer) *creation {
-	p.Helper()
 	c := &creation{accepted: accepted}
 	job := accepted.want(http.StatusAccepted).text("jobId")
 	progress, looked, machines := time.Now(), time.Now(), ""
-	for ; !cloud.IsStuck(progress); time.Sleep(p.poll) {
+	for ; !cloud.IsStuck(progress); time.Sleep(p.Poll) {
 		look := p.get("/jobs/" + job).want(http.StatusOK)
 		c.looks = append(c.looks, look)
 		if status := look.text("status"); status == "succeeded" || status == "failed" {
@@ -131,9 +123,8 @@ func (p *probe) follow(accepted *answer) *creation {
 
 // machines returns the ids and states of all instances in one text, which is empty if the portal lists none.
 func (p *probe) machines() string {
-	p.Helper()
 	var all []string
-	for _, i := range slices.Concat(p.get("/instances").lists()...) {
+	for _, i := range slices.Concat(slices.Collect(maps.Values(lists(p.get("/instances").body)))...) {
 		all = append(all, fmt.Sprint(at(i, "id"), " ", at(i, "state")))
 	}
 	slices.Sort(all)
@@ -143,7 +134,6 @@ func (p *probe) machines() string {
 // succeeded returns the last poll of a job that must have succeeded.
 func (c *creation) succeeded() *answer {
 	a := c.ended()
-	a.Helper()
 	if status := a.text("status"); status != "succeeded" {
 		a.Fatalf("%s: the job has %s: %s", a.what, status, a.hide(string(a.raw)))
 	}
@@ -177,19 +167,18 @@ func (body parameters) without(name string) parameters {
 
 // parameters returns the documented minimum set, with the oldest version that the portal accepts.
 func (p *probe) parameters() parameters {
-	p.Helper()
 	p.mayCreate()
-	if p.wish.zone == "" || p.wish.offering == "" || p.wish.sshKey == "" || p.wish.vpc == "" {
-		p.skip("makes a cluster: needs -zone, -service-offering, -ssh-key-pair and -vpc")
+	if p.Zone == "" || p.ServiceOffering == "" || p.SSHKeyPair == "" || p.VPC == "" {
+		p.skip("makes a cluster: needs --zone, --service-offering, --ssh-key-pair and --vpc")
 	}
-	vpcs := p.me().get("/vpcs?name=" + p.wish.vpc).records("vpcs")
+	vpcs := p.me().get("/vpcs?name=" + p.VPC).records("vpcs")
 	if len(vpcs) == 0 {
-		p.Fatalf("the portal has no VPC %s", p.wish.vpc)
+		p.Fatalf("the portal has no VPC %s", p.VPC)
 	}
 	return parameters{
-		"name": p.name(), "description": "made by the conformance suite", "zoneId": p.wish.zone,
-		"kubernetesVersionId": at(p.usable()[0], "id"), "serviceOfferingId": p.wish.offering,
-		"size": 2, "controlNodes": 1, "vpcId": at(vpcs[0], "id"), "sshKeyPair": p.wish.sshKey,
+		"name": p.name(), "description": "made by the conformance suite", "zoneId": p.Zone,
+		"kubernetesVersionId": at(p.usable()[0], "id"), "serviceOfferingId": p.ServiceOffering,
+		"size": 2, "controlNodes": 1, "vpcId": at(vpcs[0], "id"), "sshKeyPair": p.SSHKeyPair,
 	}
 }
 
@@ -198,7 +187,6 @@ func (p *probe) name() string { return fmt.Sprintf("conformance-%x", time.Now().
 
 // versions returns the offered versions, oldest first.
 func (p *probe) versions() []any {
-	p.Helper()
 	list := p.me().get("/kubernetes-versions").records("versions")
 	if len(list) == 0 {
 		p.Fatal("the portal offers no Kubernetes version")
@@ -210,7 +198,6 @@ func (p *probe) versions() []any {
 // usable returns the versions that the portal is likely to accept, oldest first. Versions whose state suggests that they have ended come
 // last.
 func (p *probe) usable() []any {
-	p.Helper()
 	list := p.versions()
 	slices.SortStableFunc(list, func(a, b any) int { return cmp.Compare(sounds(a), sounds(b)) })
 	return list[min(p.version, len(list)-1):]
@@ -229,7 +216,6 @@ func sounds(version any) int {
 
 // later returns the newest version other than the one that clusters are created with.
 func (p *probe) later() any {
-	p.Helper()
 	first := p.usable()[0]
 	list := slices.DeleteFunc(p.usable(), func(v any) bool {
 		return sounds(v) > sounds(first) || slices.Compare(numbers(v), numbers(first)) <= 0

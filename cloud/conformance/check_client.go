@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"context"
 	"math/rand/v2"
 	"time"
 
@@ -54,11 +55,11 @@ var clientChecks = []check{
 	}},
 	{name: "client/learns a higher tier", run: higherTier},
 	{name: "client/waits 60 seconds for an answer", run: func(p *probe) {
-		p.waits(60*time.Second, "/vpcs", func(c *cloud.Client) error { _, err := c.VPCs(p.Context(), ""); return err })
+		p.waits(60*time.Second, "/vpcs", func(c *cloud.Client) error { _, err := c.VPCs(context.Background(), ""); return err })
 	}},
 	{name: "client/waits 30 seconds for a poll", run: func(p *probe) {
 		p.waits(30*time.Second, "/jobs/{job_id}", func(c *cloud.Client) error {
-			if _, err := c.Job(p.Context(), unknownID); !cloud.IsNotFound(err) {
+			if _, err := c.Job(context.Background(), unknownID); !cloud.IsNotFound(err) {
 				return err
 			}
 			return nil
@@ -69,7 +70,7 @@ var clientChecks = []check{
 	{name: "client/finds a VPC by its name", run: func(p *probe) {
 		p.aboutClients()
 		for name, want := range map[string]int{"default": 1, "missing": 0} {
-			if found, err := p.client().VPCs(p.Context(), name); err != nil || len(found) != want {
+			if found, err := p.client().VPCs(context.Background(), name); err != nil || len(found) != want {
 				p.Errorf("%d VPCs are named %s, %v", len(found), name, err)
 			}
 		}
@@ -113,11 +114,10 @@ func (p *probe) aboutClients() { p.hidden("is about clients, not about this port
 
 func (p *probe) config() cloud.Config {
 	u := p.who(anyone)
-	return cloud.Config{BaseURL: p.base, Email: u.email, Password: u.password.reveal(), Transport: p.via}
+	return cloud.Config{BaseURL: p.URL, Email: u.email, Password: u.password.reveal(), Transport: p.via}
 }
 
 func (p *probe) client() *cloud.Client {
-	p.Helper()
 	p.aboutClients()
 	c, err := p.kit.open(p.config())
 	if err != nil {
@@ -141,15 +141,15 @@ func (p *probe) requests(path string) int {
 func looksFirst(p *probe) {
 	c, before := p.client(), len(p.books.VPCs())
 	for range 2 {
-		found, err := c.VPCs(p.Context(), "of a script")
+		found, err := c.VPCs(context.Background(), "of a script")
 		if err != nil {
 			p.Fatal(err)
 		}
 		if len(found) > 0 {
 			continue
 		}
-		job, err := c.CreateVPC(p.Context(), cloud.CreateVPCRequest{Name: "of a script"})
-		for ; err == nil && !job.Done(); job, err = c.Job(p.Context(), job.ID) {
+		job, err := c.CreateVPC(context.Background(), cloud.CreateVPCRequest{Name: "of a script"})
+		for ; err == nil && !job.Done(); job, err = c.Job(context.Background(), job.ID) {
 			time.Sleep(5 * time.Second)
 		}
 		if err != nil {
@@ -168,7 +168,7 @@ func refreshes(p *probe) {
 		logins int
 	}{{0, 1}, {7*time.Hour - time.Minute, 1}, {2 * time.Minute, 2}, {7*time.Hour - 2*time.Minute, 2}, {2 * time.Minute, 3}} {
 		time.Sleep(look.after)
-		if _, err := c.VPCs(p.Context(), ""); err != nil {
+		if _, err := c.VPCs(context.Background(), ""); err != nil {
 			p.Error(err)
 		}
 		if got := p.requests("/login"); got != look.logins {
@@ -184,11 +184,10 @@ func refreshes(p *probe) {
 
 // strikes makes the portal refuse a create call, and checks the class of the error.
 func (p *probe) strikes(f emulator.Fault, is func(error) bool) {
-	p.Helper()
 	p.aboutClients()
 	f.Path, f.Method, f.Count = "/kubernetes-clusters", "POST", 1
 	p.fault(f)
-	if _, err := p.client().CreateCluster(p.Context(), cloud.CreateClusterRequest{Name: "demo"}); !is(err) {
+	if _, err := p.client().CreateCluster(context.Background(), cloud.CreateClusterRequest{Name: "demo"}); !is(err) {
 		p.Errorf("%s with status %d: %v", f.Code, f.Status, err)
 	}
 }
@@ -201,7 +200,7 @@ func tryAgain(p *probe) {
 	c := p.client()
 	for _, status := range []int{500, 503} {
 		p.fault(emulator.Fault{Status: status, Path: "/vpcs", Count: 1})
-		if _, err := c.VPCs(p.Context(), ""); !cloud.IsUnavailable(err) {
+		if _, err := c.VPCs(context.Background(), ""); !cloud.IsUnavailable(err) {
 			p.Errorf("status %d: %v", status, err)
 		}
 	}
@@ -227,8 +226,11 @@ func higherTier(p *probe) {
 
 // requests650 returns how long 650 requests take at a portal with that limit.
 func (p *probe) requests650(limit int) time.Duration {
-	p.Helper()
-	portal := newEmulator(p.TB, emulator.Options{RateLimit: emulator.RateLimit{PerMinute: limit}})
+	portal, err := emulator.New(emulator.Options{RateLimit: emulator.RateLimit{PerMinute: limit}})
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer portal.Close()
 	email, password := portal.Credentials()
 	way := portal.Transport()
 	if p.through != nil {
@@ -240,7 +242,7 @@ func (p *probe) requests650(limit int) time.Duration {
 	}
 	start := time.Now()
 	for range 650 {
-		if _, err := c.VPCs(p.Context(), ""); err != nil {
+		if _, err := c.VPCs(context.Background(), ""); err != nil {
 			p.Fatal(err)
 		}
 	}
@@ -249,7 +251,6 @@ func (p *probe) requests650(limit int) time.Duration {
 
 // waits checks that the client waits for an answer until the timeout and no longer.
 func (p *probe) waits(timeout time.Duration, path string, call func(*cloud.Client) error) {
-	p.Helper()
 	c := p.client()
 	p.fault(emulator.Fault{ID: "late", Path: path, Delay: timeout - time.Second})
 	if err := call(c); err != nil {
@@ -269,7 +270,7 @@ func respectsRetryAfter(p *probe) {
 	start := time.Now()
 	for time.Since(start) < time.Minute {
 		before := p.requests("/vpcs")
-		_, err := c.VPCs(p.Context(), "")
+		_, err := c.VPCs(context.Background(), "")
 		if sent := p.requests("/vpcs") > before; sent && before > 0 && time.Since(start) < 20*time.Second {
 			p.Fatalf("a request %s after the 429", time.Since(start))
 		}
@@ -312,7 +313,7 @@ func (p *probe) pauses(seed uint64, n int) (out []time.Duration) {
 	var last time.Time
 	for len(out) < n {
 		before := p.requests("/vpcs")
-		_, err := c.VPCs(p.Context(), "")
+		_, err := c.VPCs(context.Background(), "")
 		if p.requests("/vpcs") > before {
 			if !last.IsZero() {
 				out = append(out, time.Since(last))

@@ -42,7 +42,7 @@ var createChecks = []check{
 	{name: "clusters/nodes are placed in the given network", run: placed},
 	{name: "clusters/40 workers and 3 control nodes fit into a /24", run: func(p *probe) {
 		p.hidden("makes 43 machines")
-		if p.tier.workers < 40 {
+		if p.Tier.Workers < 40 {
 			p.skip("the account's tier has no room for 40 workers")
 		}
 		network := p.newNetwork("10.9.0.0/24")
@@ -68,7 +68,6 @@ func required(name string, wrong any) func(*probe) {
 
 // refuseCreate sends a create call that the portal must refuse.
 func (p *probe) refuseCreate(body parameters) *answer {
-	p.Helper()
 	a := p.me().making("cluster", body.name(), p.me().post("/kubernetes-clusters", body.String()))
 	if a.status == http.StatusAccepted {
 		p.Fatalf("a cluster is made of %s", body) // deleted at the end of the test
@@ -113,7 +112,6 @@ func idempotencyKey(p *probe) {
 
 // keyed sends a create call with additional headers, and repeats it while the platform has no capacity.
 func (p *probe) keyed(body parameters, header http.Header) *answer {
-	p.Helper()
 	for range patience {
 		a := p.me().making("cluster", body.name(), p.me().once("POST", "/kubernetes-clusters", body.String(), header))
 		if a.status < 400 {
@@ -136,7 +134,7 @@ func businessRule(p *probe) {
 
 func workerLimit(p *probe) {
 	p.hidden("makes 50 machines")
-	most := p.tier.workers
+	most := p.Tier.Workers
 	p.refuseCreate(p.parameters().with("size", most+1)).refused()
 	c := p.newCluster(p.parameters().with("size", most))
 	p.wantNodes(1, most)
@@ -165,7 +163,6 @@ func placed(p *probe) {
 
 // record returns a cluster of the portal's records.
 func (p *probe) record(id string) emulator.Cluster {
-	p.Helper()
 	clusters := p.books.Clusters()
 	i := slices.IndexFunc(clusters, func(c emulator.Cluster) bool { return c.ID == id })
 	if i < 0 {
@@ -176,7 +173,6 @@ func (p *probe) record(id string) emulator.Cluster {
 
 // wantNodes checks the machines of the only cluster.
 func (p *probe) wantNodes(control, workers int) {
-	p.Helper()
 	clusters := p.books.Clusters()
 	if len(clusters) != 1 {
 		p.Fatalf("%d clusters, want one", len(clusters))

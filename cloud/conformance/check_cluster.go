@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -101,19 +102,16 @@ func kubeconfig(p *probe) {
 }
 
 func (p *probe) scale(id string, size int) *creation {
-	p.Helper()
 	return p.me().follow(p.me().start("POST", "/kubernetes-clusters/"+id+"/scale", object("size", size)))
 }
 
 // upgrade upgrades the cluster to the newest version.
 func (p *probe) upgrade(id string) *creation {
-	p.Helper()
 	return p.me().follow(p.me().start("POST", "/kubernetes-clusters/"+id+"/upgrade", object("kubernetesVersionId", at(p.later(), "id"))))
 }
 
 // deleteCluster deletes the cluster that the checks share.
 func (p *probe) deleteCluster(id string) *creation {
-	p.Helper()
 	c := p.me().follow(p.me().start("DELETE", "/kubernetes-clusters/"+id, ""))
 	c.succeeded()
 	delete(p.made, "cluster")
@@ -122,7 +120,6 @@ func (p *probe) deleteCluster(id string) *creation {
 
 // scaled scales a cluster from one size to another, checks its workers, and returns its records before and after.
 func (p *probe) scaled(from, to int) (before, after emulator.Cluster) {
-	p.Helper()
 	p.hidden(inBooks)
 	c := p.newCluster(p.parameters().with("size", from).with("controlNodes", 3))
 	p.wantNodes(3, from)
@@ -175,7 +172,7 @@ func rolling(p *probe) {
 
 // instances checks that one call returns all instances, in a bare list or under any key, because the specification does not show the key.
 func instances(p *probe) {
-	if p.create {
+	if p.Create {
 		p.cluster()
 	}
 	list := p.listInstances()
@@ -190,33 +187,17 @@ func instances(p *probe) {
 }
 
 func (p *probe) listInstances() []any {
-	p.Helper()
 	a := p.me().get("/instances").want(http.StatusOK)
-	lists := a.lists()
-	if len(lists) != 1 {
-		p.Fatalf("%s: %d lists: %s", a.what, len(lists), a.shown())
+	found := lists(a.body)
+	if len(found) != 1 {
+		p.Fatalf("%s: %d lists: %s", a.what, len(found), a.shown())
 	}
-	return lists[0]
-}
-
-// lists returns the answer if it is a list, or the lists in its object.
-func (a *answer) lists() (all [][]any) {
-	if bare, ok := a.body.([]any); ok {
-		all = append(all, bare)
-	}
-	object, _ := a.body.(map[string]any)
-	for _, value := range object {
-		if list, ok := value.([]any); ok {
-			all = append(all, list)
-		}
-	}
-	return all
+	return slices.Concat(slices.Collect(maps.Values(found))...)
 }
 
 // anInstance returns the id of an instance of the account.
 func (p *probe) anInstance() string {
-	p.Helper()
-	if p.create {
+	if p.Create {
 		p.cluster()
 	}
 	list := p.listInstances()

@@ -132,7 +132,6 @@ func disableMFA(p *probe) {
 
 // resetToken requests a password reset and returns the token from the mail.
 func (p *probe) resetToken() string {
-	p.Helper()
 	p.hidden("sends an e-mail and changes a password")
 	u := p.who(ordinary)
 	p.with("").post("/reset-password", object("email", u.email)).want(http.StatusOK, http.StatusAccepted, http.StatusNoContent)

@@ -58,7 +58,7 @@ var tokenChecks = []check{
 // ids do not exist or their bodies are incomplete. Requests with which an incorrect portal might create something are included only if the
 // checks may create.
 func (p *probe) protected() []endpoint {
-	if p.create {
+	if p.Create {
 		return slices.Concat(protected, makers)
 	}
 	return protected
@@ -88,7 +88,6 @@ var protected = []endpoint{
 
 // after returns the probe with a token of that age.
 func (p *probe) after(age time.Duration) *probe {
-	p.Helper()
 	if !p.virtual {
 		p.skip("takes " + age.String())
 	}

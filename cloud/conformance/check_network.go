@@ -17,10 +17,10 @@ var networkChecks = []check{
 			p.Errorf("%s is not among the VPCs %v", id, all)
 		}
 	}},
-	{name: "endpoints/POST networks", run: func(p *probe) { p.newNetwork(p.wish.cidr) }},
+	{name: "endpoints/POST networks", run: func(p *probe) { p.newNetwork(p.CIDR) }},
 	{name: "status/201 carries the id", run: func(p *probe) {
 		p.mayCreate()
-		a := p.me().making("network", p.wish.cidr, p.me().start("POST", "/networks", object("cidr", p.wish.cidr)))
+		a := p.me().making("network", p.CIDR, p.me().start("POST", "/networks", object("cidr", p.CIDR)))
 		if a.status == http.StatusAccepted {
 			p.skip("this portal creates networks with 202, and nothing else answers 201")
 		}
@@ -40,13 +40,13 @@ var networkChecks = []check{
 
 // filterVPCs checks that a filter returns a part of all VPCs, and nothing for an unused name.
 func filterVPCs(p *probe) {
-	if p.wish.vpc == "" {
-		p.skip("needs the name of a VPC, -vpc")
+	if p.VPC == "" {
+		p.skip("needs the name of a VPC, --vpc")
 	}
 	all := ids(p.me().get("/vpcs").records("vpcs"))
-	named := ids(p.me().get("/vpcs?name=" + p.wish.vpc).records("vpcs"))
+	named := ids(p.me().get("/vpcs?name=" + p.VPC).records("vpcs"))
 	if len(named) == 0 {
-		p.Errorf("the portal has no VPC %s", p.wish.vpc)
+		p.Errorf("the portal has no VPC %s", p.VPC)
 	}
 	for _, id := range named {
 		if !slices.Contains(all, id) {
