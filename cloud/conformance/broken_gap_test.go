@@ -54,7 +54,7 @@ var brokenClients = []broken{
 		noticed: []string{"client/polls about every 5 seconds"}},
 	{name: "client that never stops", kit: func(k *clientKit) { k.done = func(cloud.JobStatus) bool { return false } },
 		noticed: []string{"client/a finished job is done"}},
-	{name: "client that waits for ever", kit: func(k *clientKit) { k.stuck = func(time.Time) bool { return false } },
+	{name: "client that waits forever", kit: func(k *clientKit) { k.stuck = func(time.Time) bool { return false } },
 		noticed: []string{"client/a job is stuck after 30 minutes without progress"}},
 	{name: "client that takes 503 for 404", tell: statuses(503, 404), noticed: []string{"client/500 and 503 ask to try again"}},
 	{name: "client that does not know capacity", tell: codes("INSUFFICIENT_CAPACITY", "FULL"),

@@ -128,7 +128,7 @@ var brokenJobs = []broken{
 	}), noticed: []string{"states/a job in progress is running"}},
 	{name: "202 after the work", tell: accepted(func(x *exchange) { x.late = func() { time.Sleep(time.Minute) } }),
 		noticed: []string{"jobs/202 comes before the work is done"}},
-	{name: "busy for ever", ask: func(x *exchange) {
+	{name: "busy forever", ask: func(x *exchange) {
 		if x.is("POST", "/scale") {
 			if x.seen.count++; x.seen.count > 1 {
 				x.status, x.body = http.StatusConflict, map[string]any{}

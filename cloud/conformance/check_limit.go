@@ -67,7 +67,7 @@ var limitChecks = []check{
 // rested returns a probe of the first user, minutes after the last request of the account, so that the whole burst is available.
 func (p *probe) rested() *probe {
 	if !p.virtual || p.neighbours {
-		p.skip("counting exactly needs an account that nobody else uses")
+		p.skip("counting exactly needs an account that only the checks use")
 	}
 	me := p.me()
 	if me.get("/kubernetes-versions").took > 0 {
