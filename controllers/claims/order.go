@@ -103,17 +103,22 @@ func (n Node) snapshot() NodeSnapshot {
 }
 
 // MadeBy returns the batch of a node. If the node does not say, it is the batch that was known when the last scale or upgrade began, or this
-// operation itself, whose id is given, if the node was not there then. Nothing may have been noted on a node since: the next operation may
-// begin in the pass that sees the end of the last one.
+// operation itself, whose id is given, if the node is younger than all that were there. Nothing may have been noted on a node since: the
+// next operation may begin in the pass that sees the end of the last one. A node that is not Ready may be missing among those that
+// were there, because it may be what is left of a machine.
 func MadeBy(n NodeSnapshot, last string, older []NodeSnapshot) string {
-	i := slices.IndexFunc(older, func(s NodeSnapshot) bool { return s.UID == n.UID })
-	switch {
-	case n.Batch != "" || len(older) == 0:
+	if n.Batch != "" || len(older) == 0 {
 		return n.Batch
-	case i < 0:
-		return last
 	}
-	return older[i].Batch
+	for _, s := range older {
+		switch {
+		case s.UID == n.UID:
+			return s.Batch
+		case s.Created >= n.Created:
+			return ""
+		}
+	}
+	return last
 }
 
 // batches numbers the batch of each node, by UID, the oldest batch first. Batches whose nodes did not join one batch after the other are one.
