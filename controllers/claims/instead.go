@@ -98,8 +98,9 @@ const insteadTime = 5 * time.Minute
 // atOnce returns how many nodes one request may remove, if the first count nodes in the order of removal are drained: all, or fewer if the
 // others are a matter of guess, at least 1. It is 0 if the request has to wait for the drains of other nodes.
 func (p *planner) atOnce(count int) int {
+	all := max(1, len(p.workers)) // a request that removes none need not wait
 	if count == len(p.workers) || p.Order == Random || count == 0 && !p.OrderAssumed {
-		return len(p.workers)
+		return all
 	}
 	line, certain := p.removalOrder(), count
 	if count < len(p.leaving) || !p.insteadDrained() {
@@ -115,7 +116,7 @@ func (p *planner) atOnce(count int) int {
 	case certain < count:
 		return certain
 	}
-	return len(p.workers)
+	return all
 }
 
 // insteadDrained reports whether every node that the portal may remove instead is drained, and its Machine would not be remediated.

@@ -234,7 +234,7 @@ func (w *world) pass(writes int) {
 		w.recorded, w.uncertain = p.Counted, true
 	}
 	if p.SizeCertain && writes != 0 {
-		w.recorded, w.uncertain = p.view.Desired, false
+		w.recorded, w.uncertain = p.Desired, false
 	}
 	if p.Reached && w.lost && writes != 0 {
 		w.compare = w.operation == RemovingNodes
