@@ -17,7 +17,10 @@ import (
 // workloads are the connections to workload clusters, as the control planes use them.
 type workloads struct{ *workload.Connections }
 
-func newWorkloads(mgr ctrl.Manager, hosts *cloud.Hosts, o Options) workloads {
+func (o Options) workloads(mgr ctrl.Manager, hosts *cloud.Hosts) access.Workloads {
+	if o.Workloads != nil {
+		return o.Workloads
+	}
 	return workloads{&workload.Connections{
 		Dial:      func(server *url.URL) workload.DialFunc { return hosts.DialServer(server) },
 		UserAgent: UserAgent, QPS: o.WorkloadQPS, Burst: o.WorkloadBurst, Log: mgr.GetLogger(), Trim: workers.TrimNode,

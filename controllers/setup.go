@@ -5,8 +5,11 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,6 +61,14 @@ type Options struct {
 	// WorkloadQPS and WorkloadBurst limit the requests to each workload cluster's API server.
 	WorkloadQPS   float32
 	WorkloadBurst int
+	// Transport carries the requests to portals. Nil: HTTPS.
+	Transport http.RoundTripper
+	// Workloads are the connections to workload clusters. Nil: by the network.
+	Workloads access.Workloads
+	// Metrics is where the metrics are registered. Nil: controller-runtime's registry, which takes those of one manager in a process.
+	Metrics prometheus.Registerer
+	// Rand makes the jitter of the limiters. Nil: a random seed.
+	Rand *rand.Rand
 	// How many objects are reconciled at the same time.
 	ClusterConcurrency, ControlPlaneConcurrency, MachineConcurrency int
 }
@@ -69,7 +80,14 @@ func ClientOptions() client.Options {
 
 // limiters are the options of the limiter of each account.
 func (o Options) limiters(wake func(flow string)) ratelimit.Options {
-	return ratelimit.Options{Wake: wake, MaxOpen: o.MaxOpenMutations, AccountShare: o.AccountShare}
+	return ratelimit.Options{Wake: wake, MaxOpen: o.MaxOpenMutations, AccountShare: o.AccountShare, Rand: o.Rand}
+}
+
+func (o Options) registry() prometheus.Registerer {
+	if o.Metrics != nil {
+		return o.Metrics
+	}
+	return ctrlmetrics.Registry
 }
 
 // SetupWithManager adds all reconcilers to the manager. calls are the creations that they have sent.
@@ -82,7 +100,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options, ca
 	secrets := secretcache.New(mgr.GetCache(), mgr.GetClient()) // which reads Secrets live
 	identities := &identity.Resolver{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Secrets: secrets,
-		Namespace: options.IdentityNamespace, Hosts: hosts, UserAgent: UserAgent,
+		Namespace: options.IdentityNamespace, Hosts: hosts, Transport: options.Transport, UserAgent: UserAgent,
 		Pool:    &cloud.Pool{Options: options.limiters(wakeups.Wake)},
 		Observe: metrics.ObserveCall, ObserveLogin: metrics.ObserveLogin,
 	}
@@ -90,7 +108,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options, ca
 		return err
 	}
 	operations := &metrics.Operations{Reader: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue, Elected: mgr.Elected()}
-	if err := metrics.Register(ctrlmetrics.Registry, &identities.Accounts, operations); err != nil {
+	if err := metrics.Register(options.registry(), &identities.Accounts, operations); err != nil {
 		return fmt.Errorf("set up the metrics: %w", err)
 	}
 	cluster := &portalcluster.Reconciler{
@@ -103,7 +121,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options, ca
 	owners := &ownership.Owners{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities}
 	controlPlane := &portalcontrolplane.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities,
-		Access:           &access.Kubeconfigs{Client: mgr.GetClient(), Secrets: secrets, Workloads: newWorkloads(mgr, hosts, options), Hosts: hosts},
+		Access:           &access.Kubeconfigs{Client: mgr.GetClient(), Secrets: secrets, Workloads: options.workloads(mgr, hosts), Hosts: hosts},
 		Ownership:        owners,
 		Lifecycle:        &lifecycle.Clusters{Ownership: owners, Answers: answers},
 		WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(), Calls: calls,

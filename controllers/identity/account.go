@@ -27,6 +27,7 @@ func (r *Resolver) config(namespace string, secret *corev1.Secret) (cloud.Config
 		TOTPSeed:  value(secret, infrav1.IdentityTOTPSeed),
 		Owner:     namespace,
 		Hosts:     r.Hosts,
+		Transport: r.Transport,
 		UserAgent: r.UserAgent,
 		Observe:   r.Observe, ObserveLogin: r.ObserveLogin,
 	}

@@ -9,6 +9,7 @@ package identity
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -45,6 +46,8 @@ type Resolver struct {
 	Pool      *cloud.Pool
 	// Hosts decides which portals identities may name. If it is nil, all are allowed.
 	Hosts *cloud.Hosts
+	// Transport carries the requests to portals, as in cloud.Config. Optional.
+	Transport http.RoundTripper
 	// UserAgent is sent with every request to the portal.
 	UserAgent string
 	// Observe is called for every request, and ObserveLogin for every login, for metrics. Optional.

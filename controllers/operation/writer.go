@@ -5,12 +5,12 @@ package operation
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -94,7 +94,7 @@ func (w Writer) Persist(ctx context.Context, obj client.Object, change func()) e
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("store the result of an operation: %w", err)
-		case <-time.After(pause + rand.N(pause/4)):
+		case <-time.After(wait.Jitter(pause, 0.25)):
 		}
 		if err := w.refresh(ctx, obj); apierrors.IsNotFound(err) {
 			return err

@@ -3,9 +3,10 @@
 package outcome
 
 import (
-	"math/rand/v2"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
@@ -85,7 +86,7 @@ func (b *Backoff) Refuse(key, attempt string, o Outcome) Outcome {
 	if r, found := b.recent(key); found && r.attempt == attempt {
 		delay = min(2*r.delay, most)
 	}
-	o.RequeueAfter = max(o.RequeueAfter, delay+rand.N(delay/5))
+	o.RequeueAfter = max(o.RequeueAfter, wait.Jitter(delay, 0.2))
 	return b.store(key, refusal{attempt: attempt, outcome: o, delay: delay})
 }
 

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package world runs the whole provider, Cluster API's core and the emulated portal in one process and in virtual time, from a seed. A test
+// lives a life in it: it creates a cluster, changes its mind, and looks at what users see and at what the portal was asked.
+//
+// # What is real
+//
+// The provider's controllers, by [controllers.SetupWithManager], with the rights of the manager's ServiceAccount; core's controllers and webhooks,
+// by their own SetupWithManager; controller-runtime's manager, controllers and clients; the API server's handler for custom resources,
+// with the real CRDs, so schemas, defaults, CEL rules, server-side apply, generations, finalizers and preconditions; the portal's client with
+// its limiter; and package emulator.
+//
+// # What stands in
+//
+//   - store for etcd, and informers for controller-runtime's cache, so that the scheduler decides when a manager sees a change.
+//   - queue for the work queues, so that it decides which object is next.
+//   - connections and clusterCache for the network to workload clusters.
+//   - workload and app for kubelets, kube-scheduler, the controllers of ReplicaSets and of budgets, and evictions.
+//   - collectGarbage for the garbage collector. No deletion in the foreground.
+//   - Kubernetes' own kinds have no schema. Policies, conversion, leader election, deletion of namespaces and TLS are not there: test suites on
+//     real servers hold these.
+//
+// # How it stays the same
+//
+// A bubble of [testing/synctest] has one clock. After each step everything runs until it waits. Then the scheduler draws what is next among
+// all that is due; only if nothing is due does the time go on. Random numbers that are not the scheduler's come from sources of their own,
+// one for each purpose, and those of libraries are seeded, so a process lives one life at a time. The log of all steps and writes has a
+// digest: the same seed has the same digest.
+//
+// # What can interrupt the provider
+//
+// [Faults] kill it before or after any of its writes, hold it up before a write while others act, and show it changes late. It starts again
+// with an empty memory, as a new Pod does.
+package world
