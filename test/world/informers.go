@@ -36,8 +36,8 @@ type informers struct {
 	scheme    *runtime.Scheme
 	transform toolscache.TransformFunc
 	rights    rights // nil: all
-	// delay returns how long a change stays unseen.
-	delay func(informerKey, change) time.Duration
+	// delay returns how long a change stays unseen. A change that is lost is not seen at all if another one of the object follows in this time.
+	delay func() (late time.Duration, lost bool)
 
 	mu      sync.Mutex
 	all     map[informerKey]*informer
@@ -48,7 +48,7 @@ var _ cache.Cache = &informers{}
 
 func newInformers(name string, s *server, scheme *runtime.Scheme) *informers {
 	return &informers{
-		name: name, server: s, scheme: scheme, delay: func(informerKey, change) time.Duration { return 0 },
+		name: name, server: s, scheme: scheme, delay: func() (time.Duration, bool) { return 0, false },
 		all: map[informerKey]*informer{}, indexes: map[schema.GroupVersionKind]map[string]client.IndexerFunc{},
 	}
 }
@@ -80,6 +80,7 @@ type informer struct {
 	objects                        map[client.ObjectKey]client.Object
 	revision                       uint64
 	unseen                         []unseen
+	lost                           []unseen
 	handlers                       []toolscache.ResourceEventHandler
 }
 
@@ -98,12 +99,22 @@ func (c *informers) enqueue(one change) {
 		if i == nil {
 			continue
 		}
-		due := time.Now().Add(c.delay(i.key, one))
-		if n := len(i.unseen); n > 0 && i.unseen[n-1].due.After(due) { // a watch keeps the order
-			due = i.unseen[n-1].due
-		}
-		i.unseen = append(i.unseen, unseen{one, due})
+		i.enqueue(one)
 	}
+}
+
+func (i *informer) enqueue(one change) {
+	i.lost = slices.DeleteFunc(i.lost, func(u unseen) bool { return u.key == one.key })
+	late, lost := i.of.delay()
+	due := time.Now().Add(late)
+	if lost {
+		i.lost = append(i.lost, unseen{one, due})
+		return
+	}
+	if n := len(i.unseen); n > 0 && i.unseen[n-1].due.After(due) { // a watch keeps the order
+		due = i.unseen[n-1].due
+	}
+	i.unseen = append(i.unseen, unseen{one, due})
 }
 
 // due returns the informers that can see a change now, in a fixed order, and when the next one can.
@@ -111,6 +122,12 @@ func (c *informers) due(now time.Time) (all []*informer, next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, i := range c.all {
+		i.find(now)
+		for _, u := range i.lost {
+			if next.IsZero() || u.due.Before(next) {
+				next = u.due
+			}
+		}
 		if len(i.unseen) == 0 {
 			continue
 		}
@@ -124,6 +141,17 @@ func (c *informers) due(now time.Time) (all []*informer, next time.Time) {
 		return cmp.Or(strings.Compare(a.key.String(), b.key.String()), strings.Compare(a.key.Group, b.key.Group))
 	})
 	return all, next
+}
+
+// find ends the loss of changes whose time has come, as a new list does.
+func (i *informer) find(now time.Time) {
+	i.lost = slices.DeleteFunc(i.lost, func(u unseen) bool {
+		found := !u.due.After(now)
+		if found {
+			i.unseen = append(i.unseen, u)
+		}
+		return found
+	})
 }
 
 // see shows the informer its next change.

@@ -51,7 +51,7 @@ type processOptions struct {
 	transform toolscache.TransformFunc
 	rights    rights
 	fence     *fence
-	delay     func(informerKey, change) time.Duration
+	delay     func() (late time.Duration, lost bool)
 }
 
 // startProcess makes a manager, lets setup add controllers to it, and starts them.

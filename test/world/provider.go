@@ -26,7 +26,7 @@ func (w *World) startProvider() {
 	f.died = w.noteCrash
 	options := processOptions{
 		client: controllers.ClientOptions(), transform: controllers.Trim, rights: w.rights, fence: f,
-		delay: w.Faults.delays(w.seed, w.incarnation),
+		delay: w.delays(),
 	}
 	w.provider = w.startProcess("provider", options, func(ctx context.Context, p *process) error {
 		return controllers.SetupWithManager(ctx, p, controllers.Options{
@@ -52,6 +52,9 @@ type Faults struct {
 	// CrashAt kills the provider at this write, once, counted from its first start, before or after it. 0: none.
 	CrashAt    int64
 	CrashAfter bool
+	// LateAt is the change, counted over all informers of the provider from 1 on, that is seen MostStale late. LostAt is one that is not seen at
+	// all if the object changes again within ten minutes.
+	LateAt, LostAt int64
 }
 
 // fence draws when this incarnation of the provider, counted from 1, crashes and pauses.
@@ -71,10 +74,22 @@ func (f Faults) fence(seed uint64, incarnation int) *fence {
 	return one
 }
 
+// relist is after what time a change that was lost is found: watches end after five to ten minutes, and a new one begins with a list.
+const relist = 10 * time.Minute
+
 // delays draws how late the cache of this incarnation sees each change.
-func (f Faults) delays(seed uint64, incarnation int) func(informerKey, change) time.Duration {
-	random := newRand(seed, fmt.Sprint("cache ", incarnation))
-	return func(informerKey, change) time.Duration { return maybe(random, f.Stale, f.MostStale) }
+func (w *World) delays() func() (time.Duration, bool) {
+	random := newRand(w.seed, fmt.Sprint("cache ", w.incarnation))
+	return func() (time.Duration, bool) {
+		w.shown++
+		switch w.shown {
+		case w.Faults.LateAt:
+			return w.Faults.MostStale, false
+		case w.Faults.LostAt:
+			return relist, true
+		}
+		return maybe(random, w.Faults.Stale, w.Faults.MostStale), false
+	}
 }
 
 // maybe returns a duration below most with the probability, and otherwise 0.

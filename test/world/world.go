@@ -62,6 +62,7 @@ type World struct {
 	webhooks, core, provider *process
 	incarnation              int // of the provider, from 1 on
 	crashes                  int
+	shown                    int64 // changes to the provider's informers
 
 	dice      *rand.Rand // of whatever is nobody's fault
 	collector *chore
