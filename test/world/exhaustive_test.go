@@ -25,7 +25,13 @@ var (
 // smallLife is the shortest life with all operations.
 func smallLife(w *World) {
 	w.CreateCluster(2)
-	w.Until("created with 2 workers", Patience, w.Runs(2, oldVersion))
+	running := w.Runs(2, oldVersion)
+	w.Until("created with 2 workers", Patience, func() string {
+		if w.Attend() {
+			return "a person has just decided"
+		}
+		return running()
+	})
 	w.Scale(3)
 	w.Until("scaled to 3", Patience, w.Runs(3, oldVersion))
 	w.RollApp()
