@@ -4,6 +4,7 @@ package world
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -158,7 +159,8 @@ func (one *workload) evictPod(w *World) func(namespace, pod string) *apierrors.S
 			w.note("evicted %s", name)
 			return nil
 		}
-		if status, ok := err.(*apierrors.StatusError); ok { //nolint:errorlint // the client returns it as it is
+		var status *apierrors.StatusError
+		if errors.As(err, &status) {
 			return status
 		}
 		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}}

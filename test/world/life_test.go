@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 func seedGlobals(t *testing.T, seed uint64) {
 	cryptotest.SetGlobalRandom(t, seed)
 	utilrand.Seed(int64(seed))
-	mathrand.Seed(int64(seed)) //nolint:staticcheck // with GODEBUG=randseednop=0
+	mathrand.Seed(int64(seed)) // which GODEBUG=randseednop=0 lets it do
 }
 
 // seeded runs a life with the seed, and returns what it was.
