@@ -110,13 +110,11 @@ func MadeBy(n NodeSnapshot, last string, older []NodeSnapshot) string {
 	if n.Batch != "" || len(older) == 0 {
 		return n.Batch
 	}
-	for _, s := range older {
-		switch {
-		case s.UID == n.UID:
-			return s.Batch
-		case s.Created >= n.Created:
-			return ""
-		}
+	if i := slices.IndexFunc(older, func(s NodeSnapshot) bool { return s.UID == n.UID }); i >= 0 {
+		return older[i].Batch
+	}
+	if slices.ContainsFunc(older, func(s NodeSnapshot) bool { return s.Created >= n.Created }) {
+		return ""
 	}
 	return last
 }
