@@ -125,8 +125,8 @@ func TestFailedJobKeepsWhatItSays(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"status":"failed","error":{"code":"X"}}`:    "X",
 		`{"status":"failed","error":{"message":"m"}}`: "m",
-		`{"status":"failed","error":{}}`:              "the portal gave no reason",
-		`{"status":"failed"}`:                         "the portal gave no reason",
+		`{"status":"failed","error":{}}`:              "no reason can be shown",
+		`{"status":"failed"}`:                         "no reason can be shown",
 	} {
 		job, ok := parseJob([]byte(body), nil)
 		if !ok || job.Error.Error() != want {

@@ -87,7 +87,8 @@
 // # Secrets
 //
 // Passwords, seeds, codes and tokens are in no error, no metric and no printed form of any type. Text of the portal is bounded,
-// stripped of control characters, and searched for the secrets of the call before it becomes an error.
+// stripped of control characters, and searched for the secrets of the call before it becomes an error. Text with a secret is left out as
+// a whole, and of the answer to a login always (see refused).
 //
 // # Where the specification is silent
 //

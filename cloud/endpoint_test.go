@@ -240,7 +240,7 @@ var endpoints = []struct {
 		},
 		request: `GET /api/jobs/j `,
 		bodies:  []string{`{"status":"failed"}`, `{"status":"failed","error":{}}`, `{"status":"failed","error":[1]}`},
-		want:    "the portal gave no reason",
+		want:    "no reason can be shown",
 	},
 	{
 		name: "instances", status: 200,

@@ -152,7 +152,7 @@ func jobError(raw json.RawMessage, secrets []string) *Error {
 	}
 	e := parseReason(raw, secrets)
 	if e.Code == "" && e.Message == "" {
-		e.Message = "the portal gave no reason"
+		e.Message = "no reason can be shown"
 	}
 	return e
 }

@@ -18,9 +18,14 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// refused makes the error of an answer that is not a success.
+// refused makes the error of an answer that is not a success. Of the answer to a login, the portal's words are never shown. They may
+// repeat the password or the one-time code, in any encoding. If they were left out only then, everyone who knows the portal's usual
+// words would learn that the password is one of them.
 func refused(c *call, a *answer) *Error {
 	e, documented := parseError(a.body, c.secrets())
+	if c.route.class == ratelimit.Login {
+		e.Message, e.Field = "", ""
+	}
 	e.Endpoint = c.route.String()
 	e.Status = a.status
 	e.documented = documented
@@ -118,7 +123,7 @@ func parseReason(raw json.RawMessage, secrets []string) *Error {
 	}
 	return &Error{
 		Code:      cleanCode(string(b.Code), secrets),
-		Message:   cleanMessage(string(b.Message), secrets),
+		Message:   clean(string(b.Message), maxMessage, secrets),
 		Field:     clean(string(b.Field), maxName, secrets),
 		RequestID: clean(string(b.RequestID), maxName, secrets),
 	}

@@ -14,35 +14,25 @@ const (
 	maxName    = 128
 )
 
-// withheldMessage replaces a message that contains a secret. The rest of the message is not shown either: if a password were a
-// word of a known sentence, the gap would reveal it.
-const withheldMessage = "the portal's message is not shown because it contains a secret"
+// codeLetters are the characters of all listed codes.
+const codeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 
-// cleanMessage is clean for a message.
-func cleanMessage(text string, secrets []string) string {
-	if holdsSecret(text, secrets) {
-		return withheldMessage
-	}
-	return clean(text, maxMessage, secrets)
-}
-
-// cleanCode is clean for an error code. A listed code is never a secret, even if a password is a part of it.
+// cleanCode is clean for an error code. A listed code, or another one of the same characters, is shown even if a password is a part of
+// it: the refusal would mean something else without its code, and everyone who knows the code would know the password.
 func cleanCode(text string, secrets []string) Code {
-	if _, listed := kindOfCode[Code(text)]; listed {
+	_, listed := kindOfCode[Code(text)]
+	if listed || len(text) <= maxName && strings.Trim(text, codeLetters) == "" && !slices.Contains(secrets, text) {
 		return Code(text)
 	}
 	return Code(clean(text, maxName, secrets))
 }
 
-func holdsSecret(text string, secrets []string) bool {
-	return slices.ContainsFunc(secrets, func(s string) bool { return s != "" && strings.Contains(text, s) })
-}
-
 // clean makes text of the portal fit to be shown: one line, no control or invisible formatting characters (they
-// could rewrite a terminal), at most limit characters. Text that contains one of the secrets becomes empty.
+// could rewrite a terminal), at most limit characters. Text that contains one of the secrets becomes empty: if a password were a word
+// of a known sentence, a gap would reveal it.
 func clean(text string, limit int, secrets []string) string {
 	text = strings.ToValidUTF8(text, "?")
-	if holdsSecret(text, secrets) {
+	if slices.ContainsFunc(secrets, func(s string) bool { return s != "" && strings.Contains(text, s) }) {
 		return ""
 	}
 	text = strings.Map(printable, text)
