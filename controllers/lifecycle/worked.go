@@ -4,6 +4,7 @@ package lifecycle
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +17,8 @@ import (
 
 // RecordWork records what the nodes show of a scale or an upgrade: that the portal works on them and, when the operation has failed, whether
 // repeating it may cost something (operation/brake.go). An upgrade is observed while it runs, because the portal may make the node
-// schedulable at which it fails. live reads the workers past the cache, which may not show the end yet.
+// schedulable at which it fails. live reads the workers past the cache, which may not show the end yet. If a scale-down has failed, the nodes
+// are named that it removed although they took Pods. One that disappears later is not named.
 func RecordWork(
 	ctx context.Context, p *pass.Pass, running Running, machines []clusterv1.Machine, live func(context.Context) ([]corev1.Node, error),
 ) error {
@@ -36,13 +38,27 @@ func RecordWork(
 	default:
 		return nil
 	}
-	return p.Change(ctx, func(next *operation.State) {
+	err := p.Change(ctx, func(next *operation.State) {
 		last := *next.Last
 		last.Work, next.Last = work, &last
 		if work == operation.WorkCostly {
 			next.Record = next.Record.Failed(&last, metav1.Now())
 		}
 	})
+	if err == nil && op.RemovesNodes() {
+		p.WarnUndrained(undrained(op, running.Nodes), fmt.Sprintf("The %s has failed", op))
+	}
+	return err
+}
+
+// undrained names the nodes that took Pods before the operation and do not exist any more.
+func undrained(op *operation.Operation, nodes []corev1.Node) (names []string) {
+	for _, b := range op.Before {
+		if b.Schedulable && !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return string(n.UID) == b.UID }) {
+			names = append(names, b.Name)
+		}
+	}
+	return names
 }
 
 // workOf returns whether repeating an operation that has failed may cost something.

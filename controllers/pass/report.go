@@ -16,6 +16,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
+	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -57,6 +58,16 @@ func (p *Pass) WarnBoth(reason, action, format string, args ...any) {
 	if p.Cluster != nil {
 		p.Recorder.Eventf(p.Cluster, nil, corev1.EventTypeWarning, reason, action, format, args...)
 	}
+}
+
+// WarnUndrained warns of nodes that a scale-down removed although they took Pods, if there are any.
+func (p *Pass) WarnUndrained(nodes []string, why string) {
+	if len(nodes) == 0 {
+		return
+	}
+	metrics.UndrainedRemoved(p.ControlPlane.Namespace, p.ControlPlane.Name, len(nodes))
+	p.WarnBoth(infrav1.EventUndrainedWorkersRemoved, "scale", "The portal removed %s, which took Pods, so these Pods were killed without an eviction. %s",
+		outcome.Names(nodes), why)
 }
 
 // Related returns the related object of an event. The recorder counts events of one pass that differ in nothing but their text as one, and

@@ -131,35 +131,45 @@ func TestOrdinaryScaleDown(t *testing.T) {
 	})
 }
 
-// TestUndrainedRemovalIsReported scales down at a portal that removes the oldest worker, where the user has set Newest. Each removal is a
-// Warning on both objects.
+// TestUndrainedRemovalIsReported scales down at a portal that removes the oldest worker, where the user has set Newest. Each removal is one
+// Warning on both objects, also if the job fails after it.
 func TestUndrainedRemovalIsReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 1, emulator.Durations{})
-		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = infrav1.RemovalOrderNewest })
-		if err := f.portal.SetVictimOrder(emulator.VictimsOldest); err != nil {
-			t.Fatal(err)
-		}
-		for size := 1; size <= 3; size++ {
-			f.settleAt(size)
-		}
-		for size := 2; size > 0; size-- {
-			f.events()
-			f.settleAt(size)
-			warnings := 0
-			for _, event := range f.events() {
-				if strings.Contains(event, "Warning "+infrav1.EventUndrainedWorkersRemoved) && strings.Contains(event, f.nodes.undrained[len(f.nodes.undrained)-1]) {
-					warnings++
+	for title, fault := range map[string]emulator.Fault{
+		"the job succeeds": {},
+		"the job fails":    {Path: routeScale, Job: emulator.JobFailsLate, Scale: emulator.ScaleDown},
+	} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, 1, emulator.Durations{})
+				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = infrav1.RemovalOrderNewest })
+				if err := f.portal.SetVictimOrder(emulator.VictimsOldest); err != nil {
+					t.Fatal(err)
 				}
-			}
-			if warnings != 2 {
-				t.Errorf("%d Warnings of the removal at %d workers, want one on the control plane and one on the Cluster", warnings, size)
-			}
-		}
-		if len(f.nodes.undrained) != 2 {
-			t.Errorf("the portal removed %s undrained, want two", f.nodes.undrained)
-		}
-	})
+				for size := 1; size <= 3; size++ {
+					f.settleAt(size)
+				}
+				if fault.Job != "" {
+					f.strike(fault)
+				}
+				for size := 2; size > 0; size-- {
+					f.events()
+					f.settleAt(size)
+					warnings := 0
+					for _, event := range f.events() {
+						if strings.Contains(event, "Warning "+infrav1.EventUndrainedWorkersRemoved) && strings.Contains(event, f.nodes.undrained[len(f.nodes.undrained)-1]) {
+							warnings++
+						}
+					}
+					if warnings != 2 {
+						t.Errorf("%d Warnings of the removal at %d workers, want one on the control plane and one on the Cluster", warnings, size)
+					}
+				}
+				if len(f.nodes.undrained) != 2 {
+					t.Errorf("the portal removed %s undrained, want two", f.nodes.undrained)
+				}
+			})
+		})
+	}
 }
 
 // rejuvenate makes all Nodes as old as each other.

@@ -13,9 +13,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
-	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 )
 
@@ -57,12 +55,7 @@ func recordOrder(ctx context.Context, p *pass.Pass, plan claims.Plan) error {
 		}
 		p.Event(infrav1.EventUnexpectedWorkersRemoved, "scale", "The portal removed other workers than expected (%s first). From now on %s", before.Order, then)
 	}
-	if len(plan.Undrained) == 0 {
-		return nil
-	}
-	metrics.UndrainedRemoved(p.ControlPlane.Namespace, p.ControlPlane.Name, len(plan.Undrained))
-	p.WarnBoth(infrav1.EventUndrainedWorkersRemoved, "scale", "The portal removed %s, which took Pods, so these Pods were killed without an eviction. %s",
-		outcome.Names(plan.Undrained), whyUndrained(before))
+	p.WarnUndrained(plan.Undrained, whyUndrained(before))
 	return nil
 }
 
