@@ -140,7 +140,7 @@ func (p *planner) removableInOrder() (count int, waited bool) {
 }
 
 // uncordonPending reports whether a node that stays after all still has to be made schedulable, which must not happen while the
-// portal removes nodes. Core may cordon a node until its Machine has forgotten it.
+// portal removes nodes. Core may cordon a node until its Machine has forgotten it. A node that cannot be changed is not waited for.
 func (p *planner) uncordonPending() bool {
 	for _, c := range p.claims {
 		left := p.nodeNamed(c.ClaimNode)
@@ -149,5 +149,7 @@ func (p *planner) uncordonPending() bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(p.nodes, func(n *worker) bool { return n.want.DrainState == DrainState{} && n.DrainState != DrainState{} })
+	return slices.ContainsFunc(p.nodes, func(n *worker) bool {
+		return n.want.DrainState == DrainState{} && n.DrainState != DrainState{} && !n.Refused
+	})
 }

@@ -110,6 +110,7 @@ type Node struct {
 	Pinned                bool      // a Pod on it must not be evicted, or the user has disabled scaling it down
 	ScaleDownDisabled     bool      // the provider has disabled scaling it down
 	ScaleDownSetByUser    bool      // the user has set the autoscaler's annotation, which is left alone
+	Refused               bool      // its last change was refused, or that of a Machine that has it
 }
 
 // DrainState is how far a Node is on its way out. It is empty if the Node is in use.

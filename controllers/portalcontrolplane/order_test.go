@@ -131,6 +131,27 @@ func TestOrdinaryScaleDown(t *testing.T) {
 	})
 }
 
+// TestRefusedScaleDownOfABatch has a portal that refuses the request for the two of three that go. The third, which may go instead, stays
+// drained, and takes Pods again when the portal has chosen.
+func TestRefusedScaleDownOfABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 2, emulator.Durations{})
+		f.nodes.together = true
+		f.settleAt(2)
+		f.settleAt(5)
+		f.strike(emulator.Fault{Path: routeScale, Code: emulator.CodeOperationNotAllowed, Status: 409, For: 2 * time.Hour})
+		f.scale(3)
+		f.passes(time.Hour, 30*time.Second)
+		if names, workers := f.cordoned(); len(names) != 3 || workers != 5 {
+			t.Errorf("%v of %d workers are cordoned while the portal refuses, want 3 of 5", names, workers)
+		}
+		f.passes(2*time.Hour, 30*time.Second)
+		if names, workers := f.cordoned(); len(names) != 0 || workers != 3 || len(f.nodes.undrained) > 0 {
+			t.Errorf("%v of %d workers are cordoned in the end, want none of 3; removed with Pods: %v", names, workers, f.nodes.undrained)
+		}
+	})
+}
+
 // TestUndrainedRemovalIsReported scales down at a portal that removes the oldest worker, where the user has set Newest. Each removal is one
 // Warning on both objects, also if the job fails after it.
 func TestUndrainedRemovalIsReported(t *testing.T) {

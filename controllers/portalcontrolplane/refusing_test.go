@@ -57,6 +57,31 @@ func TestNodeThatCannotBeCordoned(t *testing.T) {
 	})
 }
 
+// TestNodeThatCannotBeUncordoned lowers the replicas from 3 to 2, and corrects the order of removal when the wrong node is being drained. That
+// node stays, and it cannot be made schedulable again. The one that goes is removed all the same.
+func TestNodeThatCannotBeUncordoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 1, emulator.Durations{})
+		f.settleAt(1)
+		f.settleAt(2)
+		f.settleAt(3)
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = infrav1.RemovalOrderOldest })
+		f.scale(2)
+		f.pass()
+		bad, _ := f.cordoned()
+		if len(bad) != 1 {
+			t.Fatalf("%v are being drained, want one", bad)
+		}
+		f.refuseChanges(bad[0])
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = infrav1.RemovalOrderNewest })
+		s := f.passes(time.Hour, 5*time.Second)
+		o := s.outcomes[infrav1.WorkersReadyCondition]
+		if left, workers := f.cordoned(); workers != 2 || !slices.Equal(left, bad) || !strings.Contains(o.Message, "Node "+bad[0]+" cannot be changed") {
+			t.Errorf("%d workers, want 2; cordoned: %v, want %v; %s: %q", workers, left, bad, o.Reason, o.Message)
+		}
+	})
+}
+
 // TestNodeThatCannotBeNamed binds three Machines to nodes, one of which cannot get a providerID. The others are bound.
 func TestNodeThatCannotBeNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -49,6 +49,9 @@ func (f *failures) concern(w claims.Write) bool {
 	return slices.ContainsFunc(concernedBy(w), func(object string) bool { return slices.Contains(f.concerned, object) })
 }
 
+// node reports whether one of the objects that could not be written is the Node, or a Machine that has it.
+func (f *failures) node(name string) bool { return slices.Contains(f.concerned, "Node "+name) }
+
 // concernedBy returns the Machine and the Nodes that a write is about. A Machine that moves is about two.
 func concernedBy(w claims.Write) (objects []string) {
 	m, n := w.Machine, w.Node.Seen.Name

@@ -37,6 +37,7 @@ type Memory struct {
 	positions   map[string]int
 	positionsOf string
 	other       otherManager // of the Nodes
+	failed      failures     // of the last pass
 }
 
 // decision is a plan with what it was made from.
@@ -84,6 +85,7 @@ func (k Keeper) Reconcile(ctx context.Context, p *pass.Pass, way access.Way, mem
 	}
 	k.noticeOtherManager(p, d)
 	drains, failed, o := k.carryOut(ctx, p, way.Workload.Client(), d, keepsPause)
+	k.Memory.failed = failed
 	switch {
 	case !o.IsDone():
 		return plan, o
@@ -113,6 +115,9 @@ func (k Keeper) decide(ctx context.Context, p *pass.Pass, workload access.Worklo
 	view := viewOf(p, d.desired)
 	view.Machines = machineViews(members, p.Record.Workers, checks)
 	view.Nodes = nodeViews(nodes.Workers, checks, d.pins.on(nodes.Workers), k.Memory.positions, workload.ClockBehind())
+	for i := range view.Nodes {
+		view.Nodes[i].Refused = k.Memory.failed.node(view.Nodes[i].Name)
+	}
 	view.Pool = poolView(p.Cluster, members.pool, nodes)
 	d.view, d.plan = view, claims.Decide(view)
 	return d, nil
