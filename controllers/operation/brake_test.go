@@ -57,7 +57,7 @@ func TestFailedCreationIsNotRepeatedForever(t *testing.T) {
 				}
 				f.portal.ClearFaults()
 				f.allow()
-				if last = f.lives(time.Hour); !w.reached(f.object()) || len(record(f.object()).Failures) > 0 {
+				if last = f.lives(time.Hour); !w.reached(f.object()) || len(record(f.object()).Failures) > 0 || f.decided() {
 					t.Errorf("after a person has allowed it: %+v, %+v", f.operation(), last)
 				}
 			})
@@ -76,16 +76,31 @@ func (f *fixture) allow() {
 	}
 }
 
-// TestAllowedOnce has a person allow a job although the cause remains. One job is tried.
+// decided reports whether the object carries a decision of a person.
+func (f *fixture) decided() bool {
+	return metav1.HasAnnotation(f.object().ObjectMeta, infrav1.DecisionAnnotation)
+}
+
+// TestAllowedOnce has a person allow a job although the cause remains. One job is tried, which uses the permission up. A request that the
+// portal refuses before that does not.
 func TestAllowedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, works[0], emulator.Options{}, emulator.Fault{Job: emulator.JobFails})
 		defer f.portal.Close()
 		f.lives(6 * time.Hour)
+		busy := emulator.Fault{ID: "busy", Path: "/kubernetes-clusters", Code: emulator.CodeResourceBusy, Status: 409}
+		if err := f.portal.Inject(busy); err != nil {
+			t.Fatal(err)
+		}
 		f.allow()
+		if f.lives(time.Hour); !f.decided() {
+			t.Error("the permission is gone, and no job was started")
+		}
+		f.portal.RemoveFault("busy")
+		_, before := f.jobs()
 		last := f.lives(24 * time.Hour)
-		if _, requests := f.jobs(); requests != 4 || last.Reason != infrav1.OperationStoppedReason {
-			t.Errorf("%d requests: %s: %s", requests, last.Reason, last.Message)
+		if _, requests := f.jobs(); requests != before+1 || last.Reason != infrav1.OperationStoppedReason || f.decided() {
+			t.Errorf("%d requests after %d, decided: %t: %s: %s", requests, before, f.decided(), last.Reason, last.Message)
 		}
 	})
 }

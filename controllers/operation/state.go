@@ -198,8 +198,15 @@ func read(annotation, text string, into any) error {
 }
 
 // Put writes the state into the annotations of the object. An object without a portal cluster gets no record. Until the portal's
-// answer is stored, the object must not be moved to another management cluster.
+// answer is stored, the object must not be moved to another management cluster. The permission to repeat a failed operation goes with its
+// record.
 func (s State) Put(obj client.Object) {
+	stored, _ := LoadRecord(obj) // one that cannot be read has no failures
+	for t, f := range stored.Failures {
+		if f.ID != s.Record.Failures[t].ID && infrav1.DecisionRetry.MadeOn(obj, f.ID) {
+			delete(obj.GetAnnotations(), infrav1.DecisionAnnotation)
+		}
+	}
 	put := map[string]string{}
 	if _, recorded := obj.GetAnnotations()[infrav1.RecordAnnotation]; recorded || !s.Record.isEmpty() {
 		put[infrav1.RecordAnnotation] = text(s.Record)

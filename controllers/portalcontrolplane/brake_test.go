@@ -62,6 +62,9 @@ func TestUpgradeThatFailsIsNotRepeatedForever(t *testing.T) {
 		if s = f.passes(10*time.Minute, 10*time.Second); !f.allRun(after) || !conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) || len(s.Record.Failures) > 0 {
 			t.Errorf("after the user has allowed it: %+v, %+v", version(s), s.Record.Failures)
 		}
+		if left, found := s.ControlPlane.Annotations[infrav1.DecisionAnnotation]; found {
+			t.Errorf("the permission was used, and remains: %s", left)
+		}
 	})
 }
 
