@@ -80,7 +80,7 @@ func setUp(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := awaitPolicies(ctx); err != nil {
+	if err := suite.AwaitPolicies(ctx, box); err != nil {
 		return err
 	}
 	return box.StartManager(ctx)

@@ -52,7 +52,10 @@ func (s *Sandbox) installCore(ctx context.Context) error {
 				}
 			}
 		}
-		kinds := []string{"Namespace", "CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+		kinds := []string{"Namespace", "CustomResourceDefinition"}
+		if !s.options.APIServerOnly {
+			kinds = append(kinds, "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+		}
 		if s.options.CoreRole {
 			kinds = append(kinds, "ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
 		}

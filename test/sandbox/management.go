@@ -35,6 +35,9 @@ func (s *Sandbox) startManagement(ctx context.Context) error {
 	if err := s.installProvider(ctx); err != nil {
 		return err
 	}
+	if s.options.APIServerOnly {
+		return nil
+	}
 	// The garbage collector looks for new kinds only every 30 seconds. If it starts after the CRDs exist, it knows them at once.
 	if err := s.progress.step("management cluster: kube-controller-manager", func() error {
 		return s.plane.StartControllerManager(ctx, s.Binary("kube-controller-manager"), "--controllers="+strings.Join(controllers, ","),

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -24,9 +26,36 @@ import (
 // fieldOwner owns the fields of the objects that the sandbox installs.
 const fieldOwner = client.FieldOwner("portal-sandbox")
 
-// kustomize renders a folder of the checkout as make release-manifests would.
-func (s *Sandbox) kustomize(ctx context.Context, folder ...string) ([]*unstructured.Unstructured, error) {
-	command := exec.CommandContext(ctx, s.Binary("kustomize"), "build", s.File(folder...))
+// provider renders config/default as make release-manifests would, with the components as docs/tenants.md describes.
+func (s *Sandbox) provider(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	if len(s.options.Components) == 0 {
+		return s.kustomize(ctx, s.File("config", "default"))
+	}
+	overlay, err := filepath.EvalSymlinks(s.Dir) // kustomize resolves relative paths from there
+	if err != nil {
+		return nil, err
+	}
+	overlay = filepath.Join(overlay, "overlay")
+	config, err := filepath.Rel(overlay, s.File("config"))
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(overlay, 0o700); err != nil {
+		return nil, err
+	}
+	content := "resources: [" + filepath.Join(config, "default") + "]\ncomponents:\n"
+	for _, component := range s.options.Components {
+		content += "  - " + filepath.Join(config, component) + "\n"
+	}
+	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(content), 0o600); err != nil {
+		return nil, err
+	}
+	return s.kustomize(ctx, overlay)
+}
+
+// kustomize renders a folder.
+func (s *Sandbox) kustomize(ctx context.Context, folder string) ([]*unstructured.Unstructured, error) {
+	command := exec.CommandContext(ctx, s.Binary("kustomize"), "build", folder)
 	var problems bytes.Buffer
 	command.Stderr = &problems
 	manifests, err := command.Output()
@@ -34,6 +63,27 @@ func (s *Sandbox) kustomize(ctx context.Context, folder ...string) ([]*unstructu
 		return nil, fmt.Errorf("kustomize: %w\n%s", err, problems.Bytes())
 	}
 	return parse(manifests)
+}
+
+// namespaces returns the Namespaces of objects that have none among them. Users create these before they install the objects.
+func namespaces(objects []*unstructured.Unstructured) (missing []*unstructured.Unstructured) {
+	known := map[string]bool{"": true}
+	for _, object := range objects {
+		if object.GetKind() == "Namespace" {
+			known[object.GetName()] = true
+		}
+	}
+	for _, object := range objects {
+		if name := object.GetNamespace(); !known[name] {
+			known[name] = true
+			namespace := &unstructured.Unstructured{}
+			namespace.SetAPIVersion("v1")
+			namespace.SetKind("Namespace")
+			namespace.SetName(name)
+			missing = append(missing, namespace)
+		}
+	}
+	return missing
 }
 
 // parse reads the documents of a YAML file.

@@ -24,14 +24,14 @@ const managerGrace = 100 * time.Second
 // ErrManagerRuns is returned by StartManager if the manager is already running.
 var ErrManagerRuns = errors.New("the manager is running")
 
-// installProvider installs the CRDs, policies and RBAC of config/default, without the Deployment.
+// installProvider installs the CRDs, policies and RBAC of config/default and of the components, without the Deployment.
 func (s *Sandbox) installProvider(ctx context.Context) error {
 	return s.progress.step("portal provider: CRDs, policies and RBAC", func() error {
-		objects, err := s.kustomize(ctx, "config", "default")
+		objects, err := s.provider(ctx)
 		if err != nil {
 			return err
 		}
-		if err := s.install(ctx, objects,
+		if err := s.install(ctx, append(namespaces(objects), objects...),
 			"Namespace", "CustomResourceDefinition", "ServiceAccount", "Role", "ClusterRole", "RoleBinding",
 			"ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 		); err != nil {

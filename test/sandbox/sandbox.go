@@ -47,6 +47,13 @@ type Options struct {
 	// PageAddress is the loopback address of a page with a picture of the sandbox. If it is empty, no page is served.
 	PageAddress string
 
+	// APIServerOnly runs only etcd and the API server of the management cluster, with the CRDs of Cluster API in their stored versions and with
+	// the CRDs, policies and roles of the provider. Without controllers and webhooks, the API server alone decides what it accepts.
+	APIServerOnly bool
+	// Components are folders of config/ whose kustomize components change what config/default installs, such as namespaced (docs/tenants.md).
+	// The sandbox creates their namespaces.
+	Components []string
+
 	// WithoutCore leaves out Cluster API's CRDs, webhooks and manager.
 	WithoutCore bool
 	// CoreRole makes Cluster API's manager act as its ServiceAccount, with the roles of its release. Otherwise it acts as an administrator.
@@ -118,6 +125,9 @@ func Start(ctx context.Context, options Options) (*Sandbox, error) {
 func (s *Sandbox) start(ctx context.Context) error {
 	if err := s.findPlaces(); err != nil {
 		return err
+	}
+	if s.options.APIServerOnly {
+		s.options.WithoutPortal, s.options.WithoutManager, s.options.StoredVersionsOnly = true, true, true
 	}
 	both, bothCtx := errgroup.WithContext(ctx)
 	both.Go(func() error { return s.startManagement(bothCtx) })

@@ -19,7 +19,7 @@ func (s *Sandbox) UpgradeProvider(ctx context.Context, root string) error {
 		return err
 	}
 	s.StopManager()
-	old, err := s.kustomize(ctx, "config", "default")
+	old, err := s.provider(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package attacks
+package suite
 
 import (
 	"context"
-	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,12 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
-// awaitPolicies waits until the API server enforces all stored policies. The API server reloads all of them about once a second, so they
+// AwaitPolicies waits until the API server enforces all stored policies. The API server reloads all of them about once a second, so they
 // are in force once a policy that is created last is in force.
-func awaitPolicies(ctx context.Context) error {
-	last := metav1.ObjectMeta{Name: "attacks-begin"}
+func AwaitPolicies(ctx context.Context, box *sandbox.Sandbox) error {
+	last := metav1.ObjectMeta{Name: "policies-are-in-force"}
 	all := []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
 		Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
@@ -25,7 +26,7 @@ func awaitPolicies(ctx context.Context) error {
 	for _, o := range []client.Object{
 		&admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: last, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: all},
-			Validations:      []admissionregistrationv1.Validation{{Expression: "object.metadata.name != 'attacks-begin'"}},
+			Validations:      []admissionregistrationv1.Validation{{Expression: "object.metadata.name != '" + last.Name + "'"}},
 		}},
 		&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: last, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName: last.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
@@ -35,7 +36,7 @@ func awaitPolicies(ctx context.Context) error {
 			return err
 		}
 	}
-	return wait.PollUntilContextTimeout(ctx, poll, time.Minute, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextCancel(ctx, burst, true, func(ctx context.Context) (bool, error) {
 		refused := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: last.Name}}
 		err := box.Client.Create(ctx, refused, client.DryRunAll)
 		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
