@@ -16,14 +16,13 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -66,7 +65,7 @@ func (l *life) get() *infrav1.PortalControlPlane {
 func TestLife(t *testing.T) {
 	l := newLife(t)
 	for _, o := range append([]client.Object{l.cluster, l.controlPlane, l.deployment}, l.others...) {
-		l.Expect(box.Client.Create(t.Context(), o)).To(Succeed())
+		l.Create(o)
 	}
 	l.AwaitReady(l.cluster, 2)
 	id := l.get().Spec.ClusterID
@@ -78,7 +77,6 @@ func TestLife(t *testing.T) {
 	kubeconfig := l.operator(operator)
 	backup := filepath.Join(t.TempDir(), "backup")
 	l.Expect(os.Mkdir(backup, 0o700)).To(Succeed())
-	l.label()
 	out, err := l.clusterctl(t.Context(), kubeconfig, "move", "--namespace", watched, "--to-directory", backup).CombinedOutput()
 	l.Expect(err).NotTo(HaveOccurred(), string(out))
 	l.lose()
@@ -87,8 +85,7 @@ func TestLife(t *testing.T) {
 	err = box.Client.Get(t.Context(), client.ObjectKeyFromObject(l.controlPlane), &infrav1.PortalControlPlane{})
 	l.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
 
-	y := &tenancy{WithT: l.WithT, T: t}
-	y.bindAdopter(operator)
+	l.bind(operator, "capportal-adopter")
 	l.Eventually(func() error {
 		out, err := l.clusterctl(t.Context(), kubeconfig, "move", "--from-directory", backup).CombinedOutput()
 		if err != nil {
@@ -117,29 +114,29 @@ func (l *life) scale(replicas int32) {
 // operator writes the kubeconfig of a person who may create, read, update and delete every object, but has no other verb.
 func (l *life) operator(user string) string {
 	l.Helper()
-	l.Expect(box.Client.Create(l.Context(), &rbacv1.ClusterRole{
+	l.Create(&rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"},
 		}},
-	})).To(Succeed())
-	l.Expect(box.Client.Create(l.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: user}, Subjects: subjects(user),
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
-	})).To(Succeed())
-	path, err := kubeconfigOf(user, "system:authenticated")
+	})
+	l.bind(user, user)
+	config, err := clientcmd.LoadFromFile(box.Kubeconfig)
 	l.Expect(err).NotTo(HaveOccurred())
+	for _, info := range config.AuthInfos {
+		info.Impersonate, info.ImpersonateGroups = user, []string{"system:authenticated"}
+	}
+	path := filepath.Join(l.TempDir(), "kubeconfig")
+	l.Expect(clientcmd.WriteToFile(*config, path)).To(Succeed())
 	return path
 }
 
-// label labels the CRDs as clusterctl init does. clusterctl move ignores objects whose CRD has no label.
-func (l *life) label() {
+// bind gives the user the rights of the ClusterRole in the whole cluster.
+func (l *life) bind(user, role string) {
 	l.Helper()
-	all := &apiextensionsv1.CustomResourceDefinitionList{}
-	l.Expect(box.Client.List(l.Context(), all, client.HasLabels{clusterv1.ProviderNameLabel})).To(Succeed())
-	for i := range all.Items {
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+clusterctlv1.ClusterctlLabel+`":""}}}`))
-		l.Expect(box.Client.Patch(l.Context(), &all.Items[i], patch)).To(Succeed())
-	}
+	l.Create(&rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role}, Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+	})
 }
 
 // clusterctl returns a command of the real clusterctl.

@@ -5,7 +5,7 @@
 //
 //   - TestRead reads every object, annotation and record with today's types. A field that today's code does not know is an error, unless
 //     the table gone has a reason for it.
-//   - TestAccepted creates every object on a real API server with today's CRDs. The API server must not prune anything.
+//   - TestSamplesAreKept of package contract creates every object at a real API server with today's CRDs.
 //   - TestRun lets today's manager run a cluster that is restored from the samples. The manager replaces nothing, and asks the portal for
 //     no change.
 //

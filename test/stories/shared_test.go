@@ -12,7 +12,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -193,44 +192,4 @@ func sharedIsWithdrawn(b *story, shared *infrav1.PortalClusterIdentity) {
 	b.Eventually(b.Condition(b.portalCluster, infrav1.ReadyCondition)).Should(ContainSubstring("not found"))
 	b.Get(shared)
 	b.Expect(shared.Status.Clusters).To(HaveLen(1), "the cluster of the other namespace")
-}
-
-// TestSharedIdentityIsValidated checks that the API server rejects invalid identities and references. An identityRef without a kind is still
-// a reference to a Secret.
-func TestSharedIdentityIsValidated(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	for title, test := range map[string]struct {
-		wrong func(*infrav1.PortalClusterIdentity)
-		says  string
-	}{
-		"empty allowedNamespaces": {func(i *infrav1.PortalClusterIdentity) { i.Spec.AllowedNamespaces = &infrav1.PortalIdentityNamespaces{} }, "spec.allowedNamespaces"},
-		"no namespace's name":     {func(i *infrav1.PortalClusterIdentity) { i.Spec.AllowedNamespaces.List = []string{"Team_A"} }, "spec.allowedNamespaces.list[0]"},
-		"no Secret":               {func(i *infrav1.PortalClusterIdentity) { i.Spec.SecretRef.Name = "" }, "spec.secretRef"},
-		"a zone twice":            {func(i *infrav1.PortalClusterIdentity) { i.Spec.Limits.Zones = []string{"z", "z"} }, "spec.limits.zones[1]"},
-	} {
-		shared, _ := s.newShared("validated", &infrav1.PortalIdentityLimits{Zones: []string{"z"}})
-		test.wrong(shared)
-		err := s.Box.Client.Create(s.Context(), shared)
-		s.Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%s: %v", title, err)
-		s.Expect(err).To(MatchError(ContainSubstring(test.says)), title)
-	}
-	shared, _ := s.newShared("validated", nil)
-	s.Create(shared)
-	s.Create(s.portalCluster)
-	s.Expect(s.portalCluster.Spec.IdentityRef.Kind).To(Equal(infrav1.PortalIdentitySecret))
-	for _, test := range []struct {
-		obj         client.Object
-		patch, says string
-	}{
-		{shared, `{"spec": {"secretRef": {"name": "another"}}}`, "secretRef cannot be changed"},
-		{s.portalCluster, `{"spec": {"identityRef": {"kind": "PortalClusterIdentity"}}}`, "identityRef cannot be changed"},
-		{s.portalCluster, `{"spec": {"identityRef": {"kind": "ConfigMap"}}}`, "spec.identityRef.kind"},
-	} {
-		err := s.Box.Client.Patch(s.Context(), test.obj, client.RawPatch(types.MergePatchType, []byte(test.patch)))
-		s.Expect(err).To(MatchError(ContainSubstring(test.says)), test.patch)
-	}
-	for _, o := range []client.Object{s.portalCluster, shared} {
-		s.Expect(s.Box.Client.Delete(s.Context(), o)).To(Succeed())
-	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package stories
+package contract
 
 import (
 	"bytes"
@@ -15,40 +15,17 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// grant returns a client of the user and allows the user what the rule says, in the namespace or, if it is empty, in all namespaces.
-func (s *story) grant(user, namespace string, rule rbacv1.PolicyRule) client.Client {
-	s.Helper()
-	meta := metav1.ObjectMeta{Name: user, Namespace: namespace}
-	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}
-	if namespace != "" {
-		s.Create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}})
-		s.Create(&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user}})
-	} else {
-		s.Create(&rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}})
-		s.Create(&rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user}})
-	}
-	config := rest.CopyConfig(s.Box.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user}
-	c, err := client.New(config, client.Options{Scheme: s.Box.Client.Scheme()})
-	s.Expect(err).NotTo(HaveOccurred())
-	return c
-}
-
 // TestKubeconfigPolicy writes dangerous kubeconfig Secrets, which core would follow, as different users. The policy refuses them from a
 // tenant with all rights in one namespace.
 func TestKubeconfigPolicy(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	everything := rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
-	tenant := s.grant(s.Namespace+"-tenant", s.Namespace, everything)
-	controller := s.grant(s.Namespace+"-controller", "", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create", "update"}})
-	trusted := s.grant(s.Namespace+"-trusted", s.Namespace, everything)
-	s.grant(s.Namespace+"-trusted", "", rbacv1.PolicyRule{APIGroups: []string{clusterv1.GroupVersion.Group}, Resources: []string{"clusters"}, Verbs: []string{"write-kubeconfig"}})
+	f := newFixture(t)
+	tenant, trusted := f.tenant(), f.user("trusted", f.namespace, everything)
+	controller := f.user("controller", "", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create", "update"}})
+	f.user("trusted", "", rbacv1.PolicyRule{APIGroups: []string{clusterv1.GroupVersion.Group}, Resources: []string{"clusters"}, Verbs: []string{"write-kubeconfig"}})
 
 	file := func(user string) string {
 		return "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: c}}], " +
@@ -74,33 +51,33 @@ func TestKubeconfigPolicy(t *testing.T) {
 	n := 0
 	secret := func(content string) *corev1.Secret {
 		n++
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: fmt.Sprintf("c%d-kubeconfig", n)}, Data: map[string][]byte{"value": []byte(content)}}
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: fmt.Sprintf("c%d-kubeconfig", n)}, Data: map[string][]byte{"value": []byte(content)}}
 	}
 	denied := And(MatchError(apierrors.IsInvalid, "IsInvalid"), MatchError(ContainSubstring("verb write-kubeconfig")))
 	for title, content := range refused {
 		for i := range 3 { // at each offset in a base64 group
-			s.Expect(tenant.Create(s.Context(), secret(strings.Repeat(" ", i)+content))).To(denied, "%s, after %d spaces", title, i)
+			f.Expect(tenant.Create(t.Context(), secret(strings.Repeat(" ", i)+content))).To(denied, "%s, after %d spaces", title, i)
 		}
-		s.Expect(controller.Create(s.Context(), secret(content))).To(Succeed(), "%s, by a controller", title)
-		s.Expect(trusted.Create(s.Context(), secret(content))).To(Succeed(), "%s, by a trusted user", title)
+		f.Expect(controller.Create(t.Context(), secret(content))).To(Succeed(), "%s, by a controller", title)
+		f.Expect(trusted.Create(t.Context(), secret(content))).To(Succeed(), "%s, by a trusted user", title)
 	}
 	plain := secret("")
 	plain.Data, plain.StringData = nil, map[string]string{"value": refused["a token's file"]}
-	s.Expect(tenant.Create(s.Context(), plain)).To(denied, "as stringData")
+	f.Expect(tenant.Create(t.Context(), plain)).To(denied, "as stringData")
 
 	own := secret(file("token: a"))
-	s.Expect(tenant.Create(s.Context(), own)).To(Succeed(), "a kubeconfig with a token")
+	f.Expect(tenant.Create(t.Context(), own)).To(Succeed(), "a kubeconfig with a token")
 	before := own.DeepCopy()
 	own.Data["value"] = []byte(refused["a token's file"])
-	s.Expect(tenant.Patch(s.Context(), own, client.MergeFrom(before))).To(denied)
+	f.Expect(tenant.Patch(t.Context(), own, client.MergeFrom(before))).To(denied)
 	own.Data["value"] = []byte(refused["a token's file"])
-	s.Expect(trusted.Update(s.Context(), own)).To(Succeed())
+	f.Expect(trusted.Update(t.Context(), own)).To(Succeed())
 	own.Labels = map[string]string{"mine": "too"}
-	s.Expect(tenant.Update(s.Context(), own)).To(Succeed(), "an update that keeps the kubeconfig of the trusted user")
-	s.Expect(tenant.Delete(s.Context(), own)).To(Succeed())
+	f.Expect(tenant.Update(t.Context(), own)).To(Succeed(), "an update that keeps the kubeconfig of the trusted user")
+	f.Expect(tenant.Delete(t.Context(), own)).To(Succeed())
 	other := secret(refused["a token's file"])
 	other.Name = "kubeconfig-of-something"
-	s.Expect(tenant.Create(s.Context(), other)).To(Succeed(), "a Secret that core does not read")
+	f.Expect(tenant.Create(t.Context(), other)).To(Succeed(), "a Secret that core does not read")
 }
 
 // TestKubeconfigPatterns derives the patterns of the policy. They match base64, so a reader cannot check them.
