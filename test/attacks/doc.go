@@ -4,7 +4,7 @@
 //
 // The attacker has all rights in one namespace, by a Role with verbs ["*"] on resources ["*"] of all groups, and no rights elsewhere. The
 // attacker knows the password of a portal user in the account that other tenants use, and runs portals, API servers and proxies. What a stolen
-// token of the manager could do is in test/rights.
+// token of the manager could do, and every write that a policy refuses, is in test/contract.
 //
 // The API server authorizes with RBAC. The manager and Cluster API's core manager act as their ServiceAccounts, with the roles that their
 // releases grant them. The policies are those of config/default. A row passes if the attack has done no harm when the manager reports on what
@@ -28,18 +28,10 @@
 //	an API server redirects the manager to another host                         | redirects of API servers are not followed
 //	the portal's kubeconfig leads to the manager's own host                     | servers on unspecified, link-local and loopback addresses are refused
 //	a kubeconfig of the tenant's own leads to the manager's own host            | servers on unspecified, link-local and loopback addresses are refused
-//	clusterID names another's cluster, for its kubeconfig                       | policy adoption
 //	clusterID names another's cluster, to delete it                             | policy adoption
-//	a confirmed deletion for a cluster that the object does not own             | policy adoption
-//	a forged backup of another's control plane                                  | policy adoption
 //	portal-operation names another's job                                        | policy adoption
-//	portal-operation is patched into an object that exists                      | policy adoption
-//	an older object with a forged record outranks the owner                     | policy adoption
-//	another spelling of the portal's URL hides the owner                        | policy adoption
-//	a forged condition lets clusterID change                                    | policy adoption
 //	annotations of a Cluster's topology reach the control plane by core's hands | policy adoption
 //	annotations of a template reach the control plane by core's hands           | policy adoption
-//	portal-operation of a PortalCluster names the job of another's network      | policy adoption
 //	portal-network names another's network                                      | policy adoption
 //	the name of another's cluster, after a lost answer                          | only clusters that the object's own requests made are found by name
 //	an identity that allows other namespaces only                               | allowedNamespaces of a PortalClusterIdentity
