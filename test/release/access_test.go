@@ -3,6 +3,7 @@
 package release
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // role is a Role or a ClusterRole.
@@ -90,9 +92,20 @@ func TestBindings(t *testing.T) {
 	g.Expect(deployment(t).Spec.Template.Spec.ServiceAccountName).To(Equal(manager.GetName()))
 }
 
+// removeLeases makes the next test find no lease.
+func removeLeases(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := box.Client.DeleteAllOf(context.WithoutCancel(t.Context()), &coordinationv1.Lease{}, client.InNamespace(home)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestLease checks that the manager can create and renew its lease, and change no other lease.
 func TestLease(t *testing.T) {
 	g := NewWithT(t)
+	removeLeases(t)
 	manager := rest.CopyConfig(box.Config)
 	manager.Impersonate.UserName = "system:serviceaccount:" + home + ":" + deployment(t).Spec.Template.Spec.ServiceAccountName
 	clients, err := kubernetes.NewForConfig(manager)

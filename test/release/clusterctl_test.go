@@ -4,6 +4,7 @@ package release
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"maps"
@@ -23,9 +24,13 @@ import (
 // clusterctl runs the real clusterctl with these variables and without the user's.
 func clusterctl(t *testing.T, variables map[string]string, arguments ...string) (out, problems string, err error) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), box.Binary("clusterctl"), append(arguments, "--config", config)...)
+	return runClusterctl(t.Context(), t.TempDir(), variables, arguments...)
+}
+
+func runClusterctl(ctx context.Context, home string, variables map[string]string, arguments ...string) (out, problems string, err error) {
+	command := exec.CommandContext(ctx, box.Binary("clusterctl"), append(arguments, "--config", config)...)
 	command.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "KUBECONFIG=" + box.Kubeconfig, "CLUSTERCTL_DISABLE_VERSIONCHECK=true",
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "KUBECONFIG=" + box.Kubeconfig, "CLUSTERCTL_DISABLE_VERSIONCHECK=true",
 	}
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		command.Env = append(command.Env, name+"="+variables[name])

@@ -3,7 +3,10 @@
 package release
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +14,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -25,19 +29,27 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
-// TestInstall installs the release in an empty management cluster as a user does, but offline: clusterctl init takes the provider and Cluster
-// API from folders. Then the manager becomes leader there, with the rights of its account.
+// install installs the release as a user does, but offline: clusterctl init takes the provider and Cluster API from folders.
+func install(ctx context.Context, scratch string) error {
+	if err := provideCertManager(ctx); err != nil {
+		return err
+	}
+	if _, problems, err := runClusterctl(ctx, scratch, nil, "init",
+		"--core", "cluster-api:"+coreVersion, "--infrastructure", "portal:"+releaseVersion, "--bootstrap", "-", "--control-plane", "-"); err != nil {
+		return fmt.Errorf("clusterctl init: %w\n%s", err, problems)
+	}
+	// No manager of Cluster API answers the API server.
+	return errors.Join(
+		box.Client.DeleteAllOf(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{}),
+		box.Client.DeleteAllOf(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{}))
+}
+
+// TestInstall checks that clusterctl init has installed all objects of the release, and that the manager becomes leader with the rights of its
+// account.
 func TestInstall(t *testing.T) {
 	g := suite.Patient(t)
-	plane := emptyCluster(t)
-	admin, err := client.New(plane.Config(), client.Options{Scheme: box.Client.Scheme()})
-	g.Expect(err).NotTo(HaveOccurred())
-	provideCertManager(t, admin)
-
-	_, problems, err := clusterctl(t, map[string]string{"KUBECONFIG": plane.KubeconfigFile()}, "init",
-		"--core", "cluster-api:"+coreVersion, "--infrastructure", "portal:"+releaseVersion, "--bootstrap", "-", "--control-plane", "-")
-	g.Expect(err).NotTo(HaveOccurred(), problems)
-
+	removeLeases(t)
+	admin := box.Client
 	provider := &unstructured.Unstructured{}
 	provider.SetGroupVersionKind(clusterctlv1.GroupVersion.WithKind("Provider"))
 	g.Expect(admin.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "infrastructure-portal"}, provider)).To(Succeed())
@@ -53,8 +65,7 @@ func TestInstall(t *testing.T) {
 
 	port, err := kubeserver.FreePort("127.0.0.1")
 	g.Expect(err).NotTo(HaveOccurred())
-	kubeconfig, err := plane.WriteKubeconfig("manager.kubeconfig", "system:serviceaccount:"+home+":"+pod.ServiceAccountName,
-		"system:serviceaccounts", "system:serviceaccounts:"+home)
+	kubeconfig, err := box.KubeconfigOf("system:serviceaccount:"+home+":"+pod.ServiceAccountName, "system:serviceaccounts", "system:serviceaccounts:"+home)
 	g.Expect(err).NotTo(HaveOccurred())
 	health := kubeserver.HostPort("127.0.0.1", port)
 	started, err := kubeserver.Start(t.Context(), kubeserver.Spec{
@@ -83,28 +94,11 @@ func managerProgram(t *testing.T) string {
 	return filepath.Join(inImage.files, inImage.Config.Entrypoint[0])
 }
 
-// emptyCluster starts a management cluster in which nothing is installed.
-func emptyCluster(t *testing.T) *kubeserver.Plane {
-	t.Helper()
-	g := NewWithT(t)
-	folder := t.TempDir()
-	etcd, err := kubeserver.StartEtcd(t.Context(), box.Binary("etcd"), folder)
-	g.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(etcd.Stop)
-	plane, err := kubeserver.New(kubeserver.Options{Name: "empty", Dir: folder, Etcd: etcd, EtcdPrefix: "/empty"})
-	g.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(plane.Stop)
-	g.Expect(plane.StartAPIServer(t.Context(), box.Binary("kube-apiserver"))).To(Succeed())
-	return plane
-}
-
 // provideCertManager adds the two kinds of cert-manager that Cluster API's release has objects of. The configuration of clusterctl says that
 // cert-manager is there. No Pods run here, so nothing needs its certificates.
-func provideCertManager(t *testing.T, admin client.Client) {
-	t.Helper()
-	g := NewWithT(t)
+func provideCertManager(ctx context.Context) error {
 	for kind, plural := range map[string]string{"Issuer": "issuers", "Certificate": "certificates"} {
-		g.Expect(admin.Create(t.Context(), &apiextensionsv1.CustomResourceDefinition{
+		if err := box.Client.Create(ctx, &apiextensionsv1.CustomResourceDefinition{
 			ObjectMeta: metav1.ObjectMeta{Name: plural + ".cert-manager.io"},
 			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 				Group: "cert-manager.io", Scope: apiextensionsv1.NamespaceScoped,
@@ -116,8 +110,11 @@ func provideCertManager(t *testing.T, admin client.Client) {
 					}},
 				}},
 			},
-		})).To(Succeed())
+		}); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // loaded is an image's archive, unpacked.

@@ -26,23 +26,26 @@ const (
 )
 
 var (
-	box         *sandbox.Sandbox // management cluster without our manager
+	box         *sandbox.Sandbox // an API server in which clusterctl has installed the release
 	dir         string           // the repository that make has written: all files at night, otherwise only manifests and templates
 	config      string           // configuration of clusterctl, which names the repository
 	coreVersion string           // the version of Cluster API that go.mod requires
 )
 
-// TestMain writes a release and starts a management cluster for it.
+// TestMain writes a release, and has clusterctl install it in an API server in which nothing is installed and no controllers run.
 func TestMain(m *testing.M) {
 	scratch := ""
 	os.Exit(suite.Main(m, &box, suite.Options{
-		Sandbox:      sandbox.Options{WithoutManager: true, WithoutPortal: true},
+		Sandbox:      sandbox.Options{APIServerOnly: true, WithoutCore: true, WithoutProvider: true},
 		StartTimeout: 30 * time.Minute, // make release compiles its tools first
 		Setup: func(ctx context.Context) (err error) {
 			if scratch, err = os.MkdirTemp("", "portal-release-"); err != nil {
 				return err
 			}
-			return write(ctx, scratch)
+			if err := write(ctx, scratch); err != nil {
+				return err
+			}
+			return install(ctx, scratch)
 		},
 		Teardown: func(bool) error { return os.RemoveAll(scratch) },
 	}))

@@ -21,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -120,13 +119,8 @@ func (l *life) operator(user string) string {
 		}},
 	})
 	l.bind(user, user)
-	config, err := clientcmd.LoadFromFile(box.Kubeconfig)
+	path, err := box.KubeconfigOf(user)
 	l.Expect(err).NotTo(HaveOccurred())
-	for _, info := range config.AuthInfos {
-		info.Impersonate, info.ImpersonateGroups = user, []string{"system:authenticated"}
-	}
-	path := filepath.Join(l.TempDir(), "kubeconfig")
-	l.Expect(clientcmd.WriteToFile(*config, path)).To(Succeed())
 	return path
 }
 

@@ -58,6 +58,8 @@ type Options struct {
 	WithoutCore bool
 	// CoreRole makes Cluster API's manager act as its ServiceAccount, with the roles of its release. Otherwise it acts as an administrator.
 	CoreRole bool
+	// WithoutProvider leaves out our CRDs, policies and roles. It needs APIServerOnly, and with WithoutCore nothing is installed.
+	WithoutProvider bool
 	// WithoutManager leaves out our manager. StartManager can start it later.
 	WithoutManager bool
 	// WithoutPortal leaves out the portal and the identity Secret.

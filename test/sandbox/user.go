@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
@@ -24,6 +25,11 @@ func (s *Sandbox) variables() map[string]string {
 		"PORTAL_SSH_KEY_PAIR":        "sandbox",
 		"PORTAL_IDENTITY":            s.Identity.Name,
 	}
+}
+
+// KubeconfigOf writes a kubeconfig for the management cluster, with a certificate of the user, and returns its path.
+func (s *Sandbox) KubeconfigOf(user string, groups ...string) (string, error) {
+	return s.plane.WriteKubeconfig(strings.ReplaceAll(user, ":", "-")+".kubeconfig", user, groups...)
 }
 
 // Environment returns the variables that clusterctl and kubectl need for the sandbox, as "KEY=value". They keep clusterctl from writing
