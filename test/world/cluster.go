@@ -3,6 +3,7 @@
 package world
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -44,38 +45,75 @@ func infraRef(kind, name string) clusterv1.ContractVersionedObjectReference {
 	return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kind, Name: name}
 }
 
-// CreateCluster creates the objects of a cluster with so many workers, as clusterctl generate cluster writes them.
-func (w *World) CreateCluster(workers int32) {
-	w.Helper()
-	w.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-	w.Create(&corev1.Secret{ObjectMeta: named("identity"), Data: map[string][]byte{
-		infrav1.IdentityBaseURL: []byte(portalURL), infrav1.IdentityEmail: []byte(email), infrav1.IdentityPassword: []byte(password),
-	}})
-	c := &clusterv1.Cluster{ObjectMeta: named(name)}
-	c.Spec.ControlPlaneRef, c.Spec.InfrastructureRef = infraRef("PortalControlPlane", name), infraRef("PortalCluster", name)
-	w.Create(c)
-	pc := &infrav1.PortalCluster{ObjectMeta: named(name)}
-	pc.Spec.IdentityRef = infrav1.PortalIdentityReference{Kind: "Secret", Name: "identity"}
-	pc.Spec.ZoneID, pc.Spec.VPC.Name = "zone-1", "default"
-	w.Create(pc)
-	cp := &infrav1.PortalControlPlane{ObjectMeta: named(name)}
-	cp.Spec.Version, cp.Spec.Replicas = oldVersion, new(int32(1))
-	w.Create(cp)
-	w.CreateTemplate("a")
-	md := &clusterv1.MachineDeployment{ObjectMeta: named(name)}
+// Manifest has the objects of a cluster, as clusterctl generate cluster writes them.
+type Manifest struct {
+	Identity      *corev1.Secret
+	Cluster       *clusterv1.Cluster
+	PortalCluster *infrav1.PortalCluster
+	ControlPlane  *infrav1.PortalControlPlane
+	Template      *infrav1.PortalMachineTemplate
+	Workers       *clusterv1.MachineDeployment
+}
+
+// NewManifest returns the objects of a cluster with so many workers.
+func NewManifest(workers int32) *Manifest {
+	m := &Manifest{
+		Identity: &corev1.Secret{ObjectMeta: named("identity"), Data: map[string][]byte{
+			infrav1.IdentityBaseURL: []byte(portalURL), infrav1.IdentityEmail: []byte(email), infrav1.IdentityPassword: []byte(password),
+		}},
+		Cluster:       &clusterv1.Cluster{ObjectMeta: named(name)},
+		PortalCluster: &infrav1.PortalCluster{ObjectMeta: named(name)},
+		ControlPlane:  &infrav1.PortalControlPlane{ObjectMeta: named(name)},
+		Template:      NewTemplate("a", "small"),
+		Workers:       NewWorkers(name, workers),
+	}
+	m.Cluster.Spec.ControlPlaneRef, m.Cluster.Spec.InfrastructureRef = infraRef("PortalControlPlane", name), infraRef("PortalCluster", name)
+	m.PortalCluster.Spec.IdentityRef = infrav1.PortalIdentityReference{Kind: "Secret", Name: "identity"}
+	m.PortalCluster.Spec.ZoneID, m.PortalCluster.Spec.VPC.Name = "zone-1", "default"
+	m.ControlPlane.Spec.Version, m.ControlPlane.Spec.Replicas = oldVersion, new(int32(1))
+	return m
+}
+
+// objects of the manifest, in its order.
+func (m *Manifest) objects() []client.Object {
+	return []client.Object{m.Identity, m.Cluster, m.PortalCluster, m.ControlPlane, m.Template, m.Workers}
+}
+
+// NewWorkers returns a MachineDeployment whose template of machines is a.
+func NewWorkers(called string, workers int32) *clusterv1.MachineDeployment {
+	md := &clusterv1.MachineDeployment{ObjectMeta: named(called)}
 	md.Spec.ClusterName, md.Spec.Replicas = name, &workers
 	md.Spec.Template.Spec.ClusterName, md.Spec.Template.Spec.Version = name, oldVersion
 	md.Spec.Template.Spec.Bootstrap.DataSecretName = new("")
 	md.Spec.Template.Spec.InfrastructureRef = infraRef("PortalMachineTemplate", "a")
-	w.Create(md)
+	return md
+}
+
+// NewTemplate returns a template of machines.
+func NewTemplate(called, offering string) *infrav1.PortalMachineTemplate {
+	t := &infrav1.PortalMachineTemplate{ObjectMeta: named(called)}
+	t.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: offering, SSHKeyPair: "ops"}
+	return t
+}
+
+// Apply creates the objects of the manifest that are not there, and their namespace.
+func (w *World) Apply(m *Manifest) {
+	w.Helper()
+	for _, o := range append([]client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}}, m.objects()...) {
+		w.must(client.IgnoreAlreadyExists(w.client.Create(context.Background(), o)))
+	}
+}
+
+// CreateCluster creates the objects of a cluster with so many workers.
+func (w *World) CreateCluster(workers int32) {
+	w.Helper()
+	w.Apply(NewManifest(workers))
 }
 
 // CreateTemplate creates a template of machines.
 func (w *World) CreateTemplate(name string) {
 	w.Helper()
-	t := &infrav1.PortalMachineTemplate{ObjectMeta: named(name)}
-	t.Spec.Template.Spec.ServiceOfferingID, t.Spec.Template.Spec.SSHKeyPair = "small", "ops"
-	w.Create(t)
+	w.Create(NewTemplate(name, "small"))
 }
 
 // Scale sets the replicas of the MachineDeployment.
