@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -83,6 +84,16 @@ func (w *World) RollApp() {
 			w.must(one.client.Delete(context.Background(), &pods[i]))
 		}
 		one.runPods(w)
+	}
+}
+
+// Spare sets how many Pods of the application may be missing at a time, as a change of its budget does. With 0, none can be evicted.
+func (w *World) Spare(pods int) {
+	w.note("budgets allow %d Pods to be missing", pods)
+	for _, id := range slices.Sorted(maps.Keys(w.workloads.all)) {
+		one := w.workloads.all[id]
+		one.app.Spare = pods
+		one.countBudget(w)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -207,6 +208,7 @@ func (one *workload) join(ctx context.Context, m emulator.Node, marks emulator.C
 		ready = corev1.ConditionUnknown
 	}
 	node.Status.NodeInfo = corev1.NodeSystemInfo{KubeletVersion: m.Version, MachineID: m.ID, SystemUUID: m.ID}
+	node.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi")}
 	node.Status.Conditions = []corev1.NodeCondition{
 		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse}, {Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse},
 		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse}, {Type: corev1.NodeReady, Status: ready},

@@ -69,6 +69,7 @@ type World struct {
 	events    []Event
 	evicted   int
 	told      []func(client.ObjectKey) // of kubeconfigs that were written
+	watching  []func(change)           // the management cluster, for the life
 }
 
 // Run runs a life in a bubble of virtual time.
@@ -161,6 +162,9 @@ func (w *World) managementChanged(c change) {
 		for _, tell := range w.told {
 			tell(client.ObjectKey{Namespace: c.object().GetNamespace(), Name: name})
 		}
+	}
+	for _, see := range w.watching {
+		see(c)
 	}
 	w.wake()
 }
