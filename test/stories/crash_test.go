@@ -3,7 +3,6 @@
 package stories
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +18,10 @@ import (
 
 // Stories that end the manager do not call t.Parallel: other stories share the manager.
 
-const routeClusters = "/kubernetes-clusters"
+const (
+	routeClusters = "/kubernetes-clusters"
+	scalePath     = "/kubernetes-clusters/*/scale"
+)
 
 // strike arms a fault for the story's account.
 func (s *story) strike(f emulator.Fault) {
@@ -94,45 +96,4 @@ func (s *story) crashInsideScales() {
 	s.Expect(s.Box.Portal.RemoveFault(held)).To(BeTrue())
 	s.settled(4)
 	s.Expect(s.resizes()).To(Equal([][2]int{{2, 3}, {3, 4}}))
-}
-
-// TestCreateCutOff cuts the connection before the portal does anything. The provider cannot know that, so it stops here too.
-// The user, who has checked the portal, allows one retry.
-func TestCreateCutOff(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, Cut: true, Count: 1})
-	s.apply()
-	s.Eventually(s.Condition(s.controlPlane, infrav1.AvailableCondition)).Should(HavePrefix("False " + infrav1.OutcomeUnknownReason))
-	s.Expect(s.PortalClusters()).To(BeEmpty())
-
-	s.Decide(s.controlPlane, infrav1.DecisionRetry)
-	s.settled(2)
-	s.Expect(s.PortalClusters()).To(HaveLen(1))
-	s.Expect(s.Changes()).To(Equal([]string{"POST kubernetes-clusters 0", createRequest}), "one request before the retry, and one for it")
-	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(infrav1.DecisionAnnotation), "the annotation allows one retry only")
-	s.end()
-}
-
-// TestCrashInsideUpgrade kills the manager after the portal has started the upgrade and before it answers. The next manager shields the
-// Machines, and VersionUpToDate is not True while a worker runs the previous version. TestLostUpgrade of controllers/portalcontrolplane checks
-// this in virtual time. Here, the next manager connects to a real API server, which the upgrade then replaces.
-func TestCrashInsideUpgrade(t *testing.T) {
-	suite.Nightly(t)
-	s := newStory(t)
-	s.apply()
-	s.settled(2)
-	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, Delay: 30 * time.Second, After: true, Job: emulator.JobStuck, Count: 1})
-	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
-	s.Eventually(func() emulator.ClusterState { return s.PortalClusters()[0].State }).Should(Equal(emulator.ClusterUpgrading))
-	s.killManager()
-	s.Eventually(s.shielded).Should(HaveLen(2))
-	upToDate := s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)
-	s.Eventually(upToDate).Should(HavePrefix("False"))
-	s.Expect(s.Box.Portal.RemoveFault(s.Namespace)).To(BeTrue())
-	s.Eventually(upToDate).Should(HavePrefix("True"))
-	behind := slices.ContainsFunc(s.PortalClusters()[0].Nodes, func(n emulator.Node) bool { return n.Version != "v1.36.3" })
-	s.Expect(behind).To(BeFalse(), "a worker runs the previous version, and the condition is %q", upToDate())
-	s.Expect(s.asked("POST upgrade 202")+s.asked("POST upgrade 0")).To(BeNumerically("<=", 1), "%v", s.Changes())
-	s.end()
 }

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
@@ -34,59 +33,6 @@ func (s *story) operation() operation.Type {
 		return ""
 	}
 	return state.Op().Type
-}
-
-// TestDeleteAtAnyMoment deletes the Cluster before the creation, and while the portal works on a job of each kind. The test holds the job until
-// core has begun to delete. TestDeletedDuringAnOperation of controllers/portalcontrolplane checks the requests in virtual time. Here, core
-// deletes Machines while their nodes are being drained or replaced.
-func TestDeleteAtAnyMoment(t *testing.T) {
-	suite.Nightly(t)
-	t.Parallel()
-	moments := map[string]func(*story){
-		"before the control plane asks": func(s *story) {
-			s.Eventually(s.Condition(s.portalCluster, infrav1.ReadyCondition)).ShouldNot(Equal("none"))
-		},
-		"while the cluster is created": func(s *story) {
-			s.Eventually(s.operation).Should(Equal(operation.Create))
-		},
-		"while it scales up": func(s *story) {
-			s.scale(4)
-			s.Eventually(s.operation).Should(Equal(operation.Scale))
-		},
-		"while it scales down": func(s *story) {
-			s.scale(1)
-			s.Eventually(s.operation).Should(Equal(operation.Scale))
-		},
-		"while it is upgraded": func(s *story) {
-			suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
-			s.Eventually(s.operation).Should(Equal(operation.Upgrade))
-		},
-	}
-	for title, moment := range moments {
-		t.Run(title, func(t *testing.T) {
-			t.Parallel()
-			s := newStory(t)
-			held := emulator.Fault{Method: "POST", Path: "/kubernetes-clusters/*/*", Job: emulator.JobStuck}
-			if title == "while the cluster is created" {
-				held.Path = routeClusters
-			}
-			s.strike(held)
-			s.apply()
-			if strings.HasPrefix(title, "while it ") {
-				s.settled(2)
-			}
-			moment(s)
-			s.Expect(s.Box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
-			s.Eventually(func() string {
-				if s.Gone(s.cluster)() {
-					return "gone"
-				}
-				return s.Condition(s.cluster, clusterv1.ClusterDeletingCondition)()
-			}).Should(Or(Equal("gone"), HavePrefix("True")))
-			s.Expect(s.Box.Portal.RemoveFault(s.Namespace)).To(BeTrue())
-			s.gone()
-		})
-	}
 }
 
 // TestDeleteEverythingAtOnce deletes the whole manifest, including the Secret, in reverse order.

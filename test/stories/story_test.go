@@ -5,7 +5,6 @@ package stories
 import (
 	"slices"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -22,9 +21,6 @@ import (
 const (
 	name     = "story"
 	identity = "portal-identity"
-
-	// slowPolling is the polling interval for states that must last.
-	slowPolling = time.Second
 )
 
 // story is one Cluster in a namespace and an account of its own.

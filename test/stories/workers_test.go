@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
@@ -92,69 +91,11 @@ func TestScaleFollowsReplicas(t *testing.T) {
 	s.end()
 }
 
-// TestSumOfDeployments creates a second MachineDeployment for a cluster, and deletes it.
-func TestSumOfDeployments(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	meta := s.template.ObjectMeta
-	meta.Name = "more"
-	s.apply()
-	more := newDeployment(meta, 1)
-	more.Spec.Template.Spec.InfrastructureRef.Name = name // the same template
-	more.Spec.Template.Labels = map[string]string{poolLabel: "more"}
-	s.Create(more)
-	s.settled(3)
-	s.Eventually(s.pools).Should(ConsistOf("", "", "more"), "pool labels of the Nodes, which core copies from Machines")
-	s.Expect(s.PortalClusters()[0].Size).To(Equal(3))
-	s.Expect(s.Changes()).To(Equal([]string{createRequest}), "the first size is the sum")
-	s.Expect(s.Box.Client.Delete(s.Context(), more)).To(Succeed())
-	s.settled(2)
-	s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest}))
-	s.sameNodes()
-	s.end()
-}
-
-// poolLabel has a domain whose labels core copies from Machines to Nodes.
-const poolLabel = "node.cluster.x-k8s.io/pool"
-
-func (s *story) pools() (pools []string) {
-	for _, n := range s.Nodes() {
-		pools = append(pools, n.Labels[poolLabel])
-	}
-	return pools
-}
-
-// deleteMachine deletes the Machine and waits until it is gone.
-func (s *story) deleteMachine(victim clusterv1.Machine) {
-	s.Helper()
-	s.Expect(s.Box.Client.Delete(s.Context(), &victim)).To(Succeed())
-	s.Eventually(func() bool {
-		return slices.ContainsFunc(s.Machines(), func(m clusterv1.Machine) bool { return m.Name == victim.Name })
-	}).Should(BeFalse())
-}
-
 func uids(nodes []corev1.Node) (all []string) {
 	for _, n := range nodes {
 		all = append(all, string(n.UID))
 	}
 	return all
-}
-
-// TestPortalTakesAnotherNode makes core delete the oldest Machines while the portal removes the newest nodes. The Node objects of
-// the nodes that still run stay and are schedulable, and the Machines that have lost their nodes take them.
-func TestPortalTakesAnotherNode(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	s.deployment.Spec.Deletion.Order = clusterv1.OldestMachineSetDeletionOrder
-	s.apply()
-	s.settled(2)
-	s.scale(4)
-	s.settled(4)
-	s.scale(2)
-	s.settled(2)
-	s.sameNodes()
-	s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest, scaleRequest}), "one worker goes first, which shows the order of removal")
-	s.end()
 }
 
 // TestBlockedDrainHoldsTheScaleDown protects a Pod with a PodDisruptionBudget. The provider must not ask the portal to remove
@@ -245,85 +186,4 @@ func (s *story) rollOut(version string) {
 		}
 		return left
 	}).Should(BeEmpty(), "Machines of the old revision")
-}
-
-// TestRolloutTakesNodesOver upgrades the portal cluster and then rolls the Machines out to the new version, with one more Machine at a time and
-// none unavailable. The provider asks the portal for one upgrade and nothing else, and all nodes stay. test/capibehavior and controllers/claims
-// also have roll-outs without an additional Machine.
-func TestRolloutTakesNodesOver(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	s.deployment.Spec.Rollout.Strategy = clusterv1.MachineDeploymentRolloutStrategy{
-		Type: clusterv1.RollingUpdateMachineDeploymentStrategyType, RollingUpdate: clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{
-			MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(0)),
-		},
-	}
-	s.apply()
-	s.settled(2)
-	s.upgrade("v1.36.3")
-	s.settled(2)
-	before := uids(s.Nodes())
-	s.rollOut("v1.36.3")
-	s.settled(2)
-	s.Expect(uids(s.Nodes())).To(ConsistOf(before), "no Node was deleted or replaced")
-	s.sameNodes()
-	s.Eventually(s.Condition(s.deployment, clusterv1.MachineDeploymentMachinesUpToDateCondition)).Should(HavePrefix("True"))
-	s.Expect(s.Changes()).To(Equal([]string{createRequest, "POST upgrade 202"}))
-	s.end()
-}
-
-// TestTemplateThatThePortalCannotHonor rolls out another offering, and then the old one again.
-func TestTemplateThatThePortalCannotHonor(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	s.apply()
-	s.settled(2)
-	before := uids(s.Nodes())
-	s.Create(newTemplate(metav1.ObjectMeta{Namespace: s.Namespace, Name: "large"}, "large"))
-	suite.Change(s.Fixture, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = "large" })
-	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
-		HavePrefix("False "+infrav1.TemplateNotHonoredReason), ContainSubstring("Revert the template")))
-	suite.Change(s.Fixture, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = name })
-	s.settled(2)
-	s.Expect(uids(s.Nodes())).To(ConsistOf(before))
-	s.Expect(s.Changes()).To(Equal([]string{createRequest}))
-	s.end()
-}
-
-// TestAutoscaler does by hand what the cluster autoscaler's Cluster API provider does. It marks a Machine for deletion, taints its
-// Node and lowers the replicas, in the end to 0, which this portal refuses. Then it scales up again, for which the autoscaler
-// needs the capacity in the template's status.
-func TestAutoscaler(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	s.apply()
-	s.settled(2)
-	unwanted := s.Machines()[0]
-	suite.Change(s.Fixture, &unwanted, func(m *clusterv1.Machine) {
-		metav1.SetMetaDataAnnotation(&m.ObjectMeta, clusterv1.DeleteMachineAnnotation, "")
-	})
-	for _, n := range s.Nodes() {
-		if n.Name == unwanted.Status.NodeRef.Name {
-			before := n.DeepCopy()
-			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "ToBeDeletedByClusterAutoscaler", Value: "1", Effect: corev1.TaintEffectNoSchedule})
-			s.Expect(s.Workload().Patch(s.Context(), &n, client.MergeFrom(before))).To(Succeed())
-		}
-	}
-	s.scale(1)
-	s.settled(1)
-	s.Expect(s.Machines()[0].Name).NotTo(Equal(unwanted.Name), "core deletes the Machine that is marked for deletion")
-	s.Eventually(func() []corev1.Taint { return s.Nodes()[0].Spec.Taints }).Should(BeEmpty(), "taints of the remaining node")
-
-	s.strike(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters/*/scale", Status: 422, Code: "INVALID_PARAMETER", Field: "size", Count: 1})
-	s.scale(0)
-	s.Eventually(s.Machines).Should(BeEmpty())
-	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(
-		And(HavePrefix("True"), ContainSubstring("ne worker node stays without a Machine, because the portal refuses a cluster without workers")))
-	s.sameNodes()
-	s.Get(s.template)
-	s.Expect(s.template.Status.Capacity).NotTo(BeEmpty(), "capacity in the template, which the autoscaler needs to scale up from zero")
-	s.scale(2)
-	s.settled(2)
-	s.sameNodes()
-	s.end()
 }
