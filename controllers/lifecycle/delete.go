@@ -127,14 +127,11 @@ func sendDelete(ctx context.Context, p *pass.Pass, before func(context.Context) 
 		}
 		return job, err
 	})
-	if !cloud.IsNotFound(err) {
+	if !cloud.IsNotFound(err) || o.Reason == infrav1.AccountChangedReason {
 		return operation.Progress(p.Op(), o, infrav1.DeletingReason)
 	}
 	hidden := p.Runner().NotFound(ctx, "cluster "+id+outcome.RequestID(err)).NoLaterThan(o.RequeueAfter)
-	switch {
-	case hidden.Kind == outcome.Stalled:
-		hidden.Message += ", or set spec.deletionPolicy to Retain if the cluster is gone"
-	case hidden.IsDone():
+	if hidden.IsDone() {
 		// The identity forgets the cluster next. If the manager ends then, another pass may not be able to ask the portal.
 		op.Result = operation.Succeeded
 		if err := p.Change(ctx, func(next *operation.State) { next.Last = op }); err != nil {

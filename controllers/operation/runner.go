@@ -206,7 +206,18 @@ func (m Runner) notAccepted(ctx context.Context, before State, cause error) outc
 	if unknown {
 		return m.Refuse(op, m.lost(ctx))
 	}
-	return m.Refuse(op, outcome.FromPortalError(cause).Prefix("%s", op))
+	return m.Refuse(op, m.refusal(ctx, op, cause))
+}
+
+// refusal returns the outcome of a request that was not accepted. It is remembered, so it must be what the user reads until the next attempt.
+func (m Runner) refusal(ctx context.Context, op *Operation, cause error) outcome.Outcome {
+	if op.Type == Delete && cloud.IsNotFound(cause) {
+		if hidden := m.NotFound(ctx, "cluster "+op.Target+outcome.RequestID(cause)); hidden.Kind == outcome.Stalled {
+			hidden.Message += ", or set spec.deletionPolicy to Retain if the cluster is gone"
+			return hidden
+		}
+	}
+	return outcome.FromPortalError(cause).Prefix("%s", op)
 }
 
 // Poll takes the operation in flight one step further, with one poll of its job at most. It is done when the operation has
