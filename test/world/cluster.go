@@ -107,7 +107,27 @@ func (w *World) Apply(m *Manifest) {
 // CreateCluster creates the objects of a cluster with so many workers.
 func (w *World) CreateCluster(workers int32) {
 	w.Helper()
-	w.Apply(NewManifest(workers))
+	m := NewManifest(workers)
+	m.Identity.Data[infrav1.IdentityBaseURL] = []byte(portalURL + w.Options.Portal.BasePath)
+	m.Identity.Data[infrav1.IdentityTOTPSeed] = []byte(w.Options.Portal.Users[0].TOTPSeed)
+	w.Apply(m)
+}
+
+// CreateClusterAgain creates the objects of a cluster that go with it.
+func (w *World) CreateClusterAgain() {
+	w.Helper()
+	m := NewManifest(0)
+	for _, o := range []client.Object{m.Cluster, m.PortalCluster, m.ControlPlane} {
+		w.Create(o)
+	}
+}
+
+// CreateWorkers creates a MachineDeployment.
+func (w *World) CreateWorkers(deployment string, replicas int32, version, template string) {
+	w.Helper()
+	md := NewWorkers(deployment, replicas)
+	md.Spec.Template.Spec.Version, md.Spec.Template.Spec.InfrastructureRef.Name = version, template
+	w.Create(md)
 }
 
 // CreateTemplate creates a template of machines.

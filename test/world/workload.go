@@ -5,6 +5,7 @@ package world
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -65,6 +66,13 @@ func (w *workloads) get(id string) *workload {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.all[id]
+}
+
+// ids of all clusters, sorted.
+func (w *workloads) ids() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Sorted(maps.Keys(w.all))
 }
 
 // answers reports whether the API server does.

@@ -70,6 +70,7 @@ type World struct {
 	evicted   int
 	told      []func(client.ObjectKey) // of kubeconfigs that were written
 	watching  []func(change)           // the management cluster, for the life
+	looks     []func()                 // at everything, after each step
 }
 
 // Run runs a life in a bubble of virtual time.
@@ -285,7 +286,12 @@ func (w *World) Let(pass time.Duration) { w.goOn(pass, func() bool { return fals
 func (w *World) goOn(atMost time.Duration, done func() bool) bool {
 	for end := time.Now().Add(atMost); ; {
 		dead := func() bool { return w.provider.fence.dead.Load() }
-		reached := w.run(time.Until(end), func() bool { return dead() || done() })
+		reached := w.run(time.Until(end), func() bool {
+			for _, look := range w.looks {
+				look()
+			}
+			return dead() || done()
+		})
 		if !dead() {
 			return reached
 		}
