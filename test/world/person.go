@@ -3,44 +3,119 @@
 package world
 
 import (
+	"context"
 	"regexp"
-	"slices"
-	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/cluster-api/util/conditions"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-var (
-	namedCluster = regexp.MustCompile(`created cluster "([^"]+)"`)
-	annotate     = regexp.MustCompile(regexp.QuoteMeta(infrav1.DecisionAnnotation) + `=([^ ."]+)`)
+// person does what conditions ask for, ten minutes after they began to, and what the portal's operator does about clusters in Alert and about
+// jobs that do not end.
+type person struct {
+	*World
+	next  time.Time
+	since map[string]time.Time // when each request, and each trouble at the portal, was first seen
+	seen  map[string]bool      // in this look
+}
+
+// Times after which people act.
+const (
+	personTakes   = 10 * time.Minute
+	operatorTakes = time.Hour
 )
 
-// Attend does what the condition asks a person to do if the provider cannot know whether the portal has created the cluster: it looks at the portal, and
-// names the cluster that is there or allows a retry. It reports whether it did something.
-func (w *World) Attend() bool {
-	w.Helper()
-	cp := &infrav1.PortalControlPlane{}
-	if !w.Get(key, cp) || cp.Spec.ClusterID != "" || conditions.GetReason(cp, infrav1.ProvisionedCondition) != infrav1.OutcomeUnknownReason {
-		return false
+var decision = regexp.MustCompile(infrav1.DecisionAnnotation + `=(\S+?:[^\s.]+)`)
+
+// look is called after each step, and acts once in a minute.
+func (p *person) look() {
+	if time.Now().Before(p.next) {
+		return
 	}
-	message := conditions.GetMessage(cp, infrav1.ProvisionedCondition)
-	named, decision := namedCluster.FindStringSubmatch(message), annotate.FindStringSubmatch(message)
-	if named == nil || decision == nil || cp.Annotations[infrav1.DecisionAnnotation] == decision[1] {
-		return false
+	p.next, p.seen = time.Now().Add(time.Minute), map[string]bool{}
+	p.operate()
+	for _, cp := range list[infrav1.PortalControlPlane](p.World, p.management, infraResource("portalcontrolplanes")) {
+		p.answer(cp, cp.Status.Conditions)
 	}
-	clusters := w.Portal.Clusters()
-	i := slices.IndexFunc(clusters, func(c emulator.Cluster) bool { return c.Name == named[1] })
-	Edit(w, key, cp, func(cp *infrav1.PortalControlPlane) {
-		if i >= 0 {
-			cp.Spec.ClusterID = clusters[i].ID
-		} else {
-			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, strings.TrimSpace(decision[1]))
+	for _, pc := range list[infrav1.PortalCluster](p.World, p.management, infraResource("portalclusters")) {
+		p.answer(pc, pc.Status.Conditions)
+	}
+	for what := range p.since {
+		if !p.seen[what] {
+			delete(p.since, what)
 		}
-	})
-	w.note("a person resolves the creation of %s: exists %t", named[1], i >= 0)
-	return true
+	}
+}
+
+func infraResource(plural string) schema.GroupResource {
+	return schema.GroupResource{Group: infrav1.GroupVersion.Group, Resource: plural}
+}
+
+// waited reports whether the trouble has lasted for that long.
+func (p *person) waited(trouble string, long time.Duration) bool {
+	p.seen[trouble] = true
+	if _, known := p.since[trouble]; !known {
+		p.since[trouble] = time.Now()
+	}
+	return time.Since(p.since[trouble]) >= long
+}
+
+// operate repairs clusters in Alert, and ends jobs that would never end.
+func (p *person) operate() {
+	for _, c := range p.Portal.Clusters() {
+		if c.State == emulator.ClusterRunning || c.State == emulator.ClusterFailed || !p.waited(c.ID+string(c.State)+c.JobID, operatorTakes) {
+			continue
+		}
+		if p.Portal.Repair(c.ID) == nil {
+			p.note("the portal's operator repaired %s, which was %s", c.Name, c.State)
+		}
+	}
+}
+
+// answer follows the command in the message of a condition. A person who is asked whether a creation happened looks at the portal first.
+func (p *person) answer(obj client.Object, conditions []metav1.Condition) {
+	for _, c := range conditions {
+		found := decision.FindStringSubmatch(c.Message)
+		if found == nil || !p.waited(string(obj.GetUID())+found[1], personTakes) {
+			continue
+		}
+		if cp, ok := obj.(*infrav1.PortalControlPlane); ok && c.Reason == infrav1.OutcomeUnknownReason && cp.Spec.ClusterID == "" && p.adopt(cp) {
+			return
+		}
+		p.note("a person decides %s", found[1])
+		before, _ := obj.DeepCopyObject().(client.Object)
+		metav1.SetMetaDataAnnotation(pointTo(obj), infrav1.DecisionAnnotation, found[1])
+		p.must(p.client.Patch(context.Background(), obj, client.MergeFrom(before)))
+		return
+	}
+}
+
+func pointTo(obj client.Object) *metav1.ObjectMeta {
+	switch o := obj.(type) {
+	case *infrav1.PortalControlPlane:
+		return &o.ObjectMeta
+	case *infrav1.PortalCluster:
+		return &o.ObjectMeta
+	}
+	return &metav1.ObjectMeta{}
+}
+
+// adopt sets the id of the cluster that a lost creation made, and reports whether there is one, or may still be.
+func (p *person) adopt(cp *infrav1.PortalControlPlane) bool {
+	for _, c := range p.Portal.Clusters() {
+		if c.Name != cp.Spec.ClusterName || c.State == emulator.ClusterFailed {
+			continue
+		}
+		if c.State == emulator.ClusterRunning {
+			p.note("a person finds %s", c.ID)
+			Edit(p.World, client.ObjectKeyFromObject(cp), cp, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = c.ID })
+		}
+		return true
+	}
+	return false
 }

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"time"
+)
+
+// begin begins a life: judges and people look at it from now on.
+func (w *World) begin(p plan) *life {
+	l := &life{World: w, plan: p, template: "a"}
+	l.judge = newJudge(l)
+	l.person = &person{World: w, since: map[string]time.Time{}}
+	w.looks = append(w.looks, l.judge.look, l.person.look)
+	return l
+}
+
+// live lives the life: it creates a cluster, does what the plan says, lets everything settle and rest, and deletes the cluster. It returns
+// what was wrong.
+func (w *World) live(p plan) (l *life) {
+	l = w.begin(p)
+	w.must(w.Portal.Inject(p.Troubles...))
+	w.CreateCluster(int32(1 + p.Seed%4))
+	for _, s := range p.Steps {
+		for _, a := range acts {
+			if a.name != s.Act {
+				continue
+			}
+			w.note("act: %s %d %d", s.Act, s.N, s.M)
+			w.note("act: %s", a.do(l, s.N, s.M))
+		}
+		w.Let(s.Gap)
+	}
+	l.mend()
+	if len(l.deployments()) == 0 && l.exists() { // otherwise nothing says how many workers there are to be
+		l.newDeployment(2, 0)
+	}
+	w.note("everything settles")
+	if !l.settles() {
+		return l
+	}
+	l.rest()
+	l.judge.warned()
+	l.deleteCluster()
+	return l
+}
+
+// settles waits until the life has settled, or until a judge has found something.
+func (l *life) settles() bool {
+	l.Until("settled", endurance, func() string {
+		if len(l.judge.wrongs) > 0 {
+			return ""
+		}
+		return l.settled()
+	})
+	return len(l.judge.wrongs) == 0
+}
