@@ -52,13 +52,13 @@ func init() { // the table names methods that look up acts
 // life is a plan that is being lived.
 type life struct {
 	*World
-	plan      plan
-	judge     *judge
-	person    *person
-	made      int      // names that were used
-	template  string   // that new MachineDeployments use
-	mends     []func() // what ends the troubles that acts began
-	deletions int      // of the cluster, by a user
+	plan     plan
+	judge    *judge
+	person   *person
+	made     int      // names that were used
+	template string   // that new MachineDeployments use
+	mends    []func() // what ends the troubles that acts began
+	wasAway  bool     // the portal was
 }
 
 // endurance is how long a life may take to settle. It is longer than any backoff after people have decided.
@@ -148,10 +148,14 @@ func (l *life) rollOut(n, _ int) string {
 	if l.draw(n) == nil {
 		return ""
 	}
+	l.newTemplate()
+	return l.edit(n, "template "+l.template, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = l.template })
+}
+
+func (l *life) newTemplate() {
 	l.made++
 	l.template = fmt.Sprint("t-", l.made)
 	l.CreateTemplate(l.template)
-	return l.edit(n, "template "+l.template, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = l.template })
 }
 
 // foreign points a MachineDeployment to a template that the portal cannot honor for this cluster, and back.
@@ -248,6 +252,7 @@ func (l *life) away(n, m int) string {
 		f.Status, f.Cut = 0, true
 	}
 	l.made++
+	l.wasAway = true
 	l.must(l.Portal.Inject(f))
 	l.after(time.Duration(2*m)*time.Second, func() { l.Portal.RemoveFault(f.ID) })
 	return fmt.Sprintf("the portal is away for %d s", 2*m)
@@ -256,6 +261,7 @@ func (l *life) away(n, m int) string {
 // again deletes the cluster, in whatever state it is, and creates it again.
 func (l *life) again(n, _ int) string {
 	l.deleteCluster()
+	l.newTemplate() // the old ones belonged to the Cluster
 	l.CreateClusterAgain()
 	l.CreateWorkers(name, int32(1+n%3), oldVersion, l.template)
 	return "the cluster is deleted, and created again"
@@ -263,7 +269,6 @@ func (l *life) again(n, _ int) string {
 
 func (l *life) deleteCluster() {
 	l.mend()
-	l.deletions++
 	l.note("a user deletes the cluster")
 	l.must(client.IgnoreNotFound(l.client.Delete(context.Background(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})))
 	l.Until("deleted", endurance, l.Left)

@@ -31,6 +31,9 @@ import (
 //   - killed: a scale-down kills Pods although the order of removal was known (judgepods.go).
 //   - silent: a scale-down kills Pods, and no Warning says so (judgepods.go).
 //   - conditions: a condition has no reason, or is not True and has no message.
+//   - blame: a condition names a cause that has not struck (judgeblame.go).
+//   - secrets: a condition shows a secret.
+//   - rest: a cluster at rest is changed, or written to again and again (settled.go).
 //
 // Each violation begins with the name of the rule.
 type judge struct {
@@ -192,6 +195,7 @@ var fineWhenFalse = []string{
 // explained checks that each condition says what is waited for.
 func (j *judge) explained(kind string, conditions []metav1.Condition) {
 	for _, c := range conditions {
+		j.blame(kind, c)
 		if fine := c.Status == metav1.ConditionTrue || slices.Contains(fineWhenFalse, c.Type); c.Reason == "" || c.Message == "" && !fine {
 			j.wrong("conditions", "%s of the %s is %s, reason %q, message %q", c.Type, kind, c.Status, c.Reason, c.Message)
 		}

@@ -61,6 +61,12 @@ func (l *life) vandalism() func(yield func(string, func()) bool) {
 		{"conditions", func() {
 			l.judge.explained("a thing", []metav1.Condition{{Type: "Available", Status: "False", Reason: "Some"}})
 		}},
+		{"blame", func() {
+			l.judge.explained("a thing", []metav1.Condition{{Type: "Available", Status: "False", Reason: infrav1.UnauthorizedReason, Message: "the portal refuses it"}})
+		}},
+		{"secrets", func() {
+			l.judge.explained("a thing", []metav1.Condition{{Type: "Available", Status: "False", Reason: "Some", Message: "with " + password}})
+		}},
 		{"budget", func() {
 			l.judge.lookAtEntry(emulator.LogEntry{Method: http.MethodGet, Status: http.StatusTooManyRequests})
 		}},

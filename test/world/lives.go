@@ -32,6 +32,7 @@ func (w *World) live(p plan) (l *life) {
 		w.Let(s.Gap)
 	}
 	l.mend()
+	l.setSpare(l.App.Pods)                       // Pods that fit nowhere, because no worker is wanted, would hold the last drain forever
 	if len(l.deployments()) == 0 && l.exists() { // otherwise nothing says how many workers there are to be
 		l.newDeployment(2, 0)
 	}
