@@ -19,19 +19,14 @@ import (
 // Without flags the exhaustive tests try a sample.
 var (
 	every = flag.Int64("every", 25, "try one in so many points of the small life. 1 tries all")
-	first = flag.Int64("first", 1, "the first of these points")
+	from  = flag.Int64("from", 1, "the first of these points")
 )
 
 // smallLife is the shortest life with all operations.
 func smallLife(w *World) {
 	w.CreateCluster(2)
-	running := w.Runs(2, oldVersion)
-	w.Until("created with 2 workers", Patience, func() string {
-		if w.Attend() {
-			return "a person has just decided"
-		}
-		return running()
-	})
+	w.looks = append(w.looks, (&person{World: w, since: map[string]time.Time{}}).look)
+	w.Until("created with 2 workers", Patience, w.Runs(2, oldVersion))
 	w.Scale(3)
 	w.Until("scaled to 3", Patience, w.Runs(3, oldVersion))
 	w.RollApp()
@@ -53,7 +48,7 @@ func atEvery(t *testing.T, points func(w *World) int64, at func(n int64) []Fault
 		all, asked = points(w), w.Requests()
 	})
 	tried := 0
-	for n := *first; n <= all; n += *every {
+	for n := *from; n <= all; n += *every {
 		for _, faults := range at(n) {
 			tried++
 			t.Run(fmt.Sprintf("%d-%t", n, faults.CrashAfter), func(t *testing.T) {
