@@ -415,6 +415,14 @@ E2E_FLAGS :=
 test-e2e: image kube build release-manifests ## Run the specs on a kind management cluster (test/e2e/doc.go; needs docker)
 	go test -tags e2e,$(TAG) ./test/e2e -v -count 1 -timeout 60m $(E2E_FLAGS)
 
+# The mutants to try, or all, and the floors whose tests run (hack/mutants/doc.go). The floors contract and witness need make kube.
+MUTANTS :=
+FLOORS := unit,client
+
+.PHONY: mutants
+mutants: ## Break each promise once, and check that its tests notice: make mutants [MUTANTS='name name'] [FLOORS=contract,witness]
+	@KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go run ./hack/mutants -floors $(FLOORS) $(MUTANTS)
+
 # The duration of each fuzz target.
 FUZZTIME := 5s
 

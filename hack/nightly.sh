@@ -21,6 +21,7 @@ suites=(
 	"portals LIVES=10000"
 	"soak FOR=20m SEED=$(date +%s)"
 	"fuzz FUZZTIME=1m"
+	"mutants FLOORS=unit,client,world,contract,witness"
 )
 [ $# = 0 ] || suites=("$@")
 printf 'make %s\n' "${suites[@]}"

@@ -6,7 +6,7 @@
 //
 //	make mutants                                  # all mutants, on the floors without servers
 //	make mutants MUTANTS='second-create-after-crash'
-//	make mutants FLOORS='contract witness'        # with real servers (make kube build)
+//	make mutants FLOORS=contract,witness          # with real servers (make kube)
 //
 // A floor is how tests run: unit (pure functions, and controllers with a fake API server), client (the client and the emulator in virtual
 // time), world (the real core in virtual time), contract (a real API server without the real core), witness (all servers are real).

@@ -18,10 +18,10 @@ import (
 )
 
 func main() {
-	chosen := flag.String("floors", "unit client", "the floors whose tests run, of: "+strings.Join(floors, " "))
+	chosen := flag.String("floors", "unit,client", "the floors whose tests run, of: "+strings.Join(floors, ","))
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, strings.Fields(*chosen), flag.Args())
+	err := run(ctx, strings.Split(*chosen, ","), flag.Args())
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
