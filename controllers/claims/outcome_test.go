@@ -289,11 +289,13 @@ func TestHeldOnes(t *testing.T) {
 // TestLeftOver checks which Node objects are deleted.
 func TestLeftOver(t *testing.T) {
 	outcomes{
-		"of a drained machine that is gone":            {View{Nodes: []Node{node("n1", gone, away)}}, "delete n1"},
-		"not of one that was not drained":              {View{Nodes: []Node{node("n1", away)}}, ""},
-		"not if the number of workers is not known":    {View{Desired: 1, Size: -1, Nodes: []Node{node("n1", gone, away)}}, "drained n1"},
-		"nor if it is uncertain":                       {View{Size: 1, Desired: 1, SizeUncertain: true, Nodes: []Node{node("n1"), node("n2", gone, away)}, Machines: threeBound[:1]}, "scale 1"},
-		"nor while the portal works":                   {View{Activity: AddingNodes, Nodes: []Node{node("n1", gone, away)}}, "drained n1"},
+		"of a drained machine that is gone":         {View{Nodes: []Node{node("n1", gone, away)}}, "delete n1"},
+		"not of one that was not drained":           {View{Nodes: []Node{node("n1", away)}}, ""},
+		"not if the number of workers is not known": {View{Desired: 1, Size: -1, Nodes: []Node{node("n1", gone, away)}}, "drained n1"},
+		"nor if it is uncertain":                    {View{Size: 1, Desired: 1, SizeUncertain: true, Nodes: []Node{node("n1"), node("n2", gone, away)}, Machines: threeBound[:1]}, "scale 1"},
+		"nor while the portal works":                {View{Activity: AddingNodes, Nodes: []Node{node("n1", gone, away)}}, "drained n1"},
+		"nor while fewer others are Ready than the portal runs": {View{Size: 2, Desired: 2, Nodes: []Node{node("n1"), node("n2", gone, away)},
+			Machines: []Machine{machine("m1", "n1")}}, "drained n2"},
 		"not one that a Machine shows, whatever it is": {View{Nodes: []Node{node("n1", reborn, gone, recent)}, Machines: []Machine{machine("m2", "n1")}}, "1 unbound; lost n1"},
 		"not one that a Machine holds":                 {View{Nodes: []Node{node("n1", gone, away)}, Machines: []Machine{machine("m1", "n1", blank)}}, "1 unbound; lost n1"},
 		"but one that a Machine has been released from": {View{Nodes: []Node{node("n1", gone, away)}, Machines: []Machine{machine("m1", "n1", detached, shown, forgotten)}},

@@ -61,6 +61,11 @@ func TestRelease(t *testing.T) {
 				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained, func(m *Machine) { m.PreTerminate = false })}},
 			"",
 		},
+		"released after core has drained its node, which stays: the nodeRef goes before the last hook, for core deletes the Node that it names": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{
+				machine("m1", "n1", detached, shown, func(m *Machine) { m.PreDrain = false })}},
+			"forget m1",
+		},
 		"released: wait until the Machine shows it": {
 			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached)}},
 			"",
