@@ -4,6 +4,7 @@ package workers
 
 import (
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,6 +65,20 @@ func TestWritesOfMachines(t *testing.T) {
 	}
 	if got.Spec.Node == nil || got.Spec.Node.Name != "w" || !claims.IsReleased(got.Spec.ProviderID) {
 		t.Errorf("%+v", got.Spec)
+	}
+}
+
+// TestMachineIsDeletedBeforeItIsBound checks that a Machine whose deletion the plan has not seen gets no node.
+func TestMachineIsDeletedBeforeItIsBound(t *testing.T) {
+	k, s := bindings(t)
+	s.members.machine("m").DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	write := bind
+	if _, err := k.write(t.Context(), &s.Pass, nil, s.members, &write); err != nil || write.Machine.Want != write.Machine.Seen {
+		t.Errorf("%v; the plan is told of %+v", err, write.Machine.Want)
+	}
+	got := &infrav1.PortalMachine{}
+	if err := k.Client.Get(t.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: "c"}, got); err != nil || got.Spec.Node != nil {
+		t.Errorf("%v, bound to %+v", err, got.Spec.Node)
 	}
 }
 
