@@ -50,7 +50,7 @@ func run(ctx context.Context, chosen, names []string) error {
 		return err
 	}
 	defer func() {
-		_ = exec.Command("git", "worktree", "remove", "--force", checkout).Run()
+		_ = exec.CommandContext(context.WithoutCancel(ctx), "git", "worktree", "remove", "--force", checkout).Run()
 		_ = os.RemoveAll(checkout)
 	}()
 	if err := checkOut(ctx, checkout); err != nil {
@@ -73,7 +73,7 @@ func checkOut(ctx context.Context, checkout string) error {
 		return fmt.Errorf("git worktree add: %w\n%s", err, out)
 	}
 	programs, err := filepath.Glob(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "*"))
-	err = errors.Join(err, os.Mkdir(filepath.Join(checkout, "bin"), 0o755))
+	err = errors.Join(err, os.Mkdir(filepath.Join(checkout, "bin"), 0o750))
 	for _, program := range programs {
 		if name := filepath.Base(program); name != "manager" { // each mutant builds its own
 			err = errors.Join(err, os.Symlink(program, filepath.Join(checkout, "bin", name)))
@@ -114,7 +114,7 @@ func try(ctx context.Context, checkout string, mutants []mutant) error {
 			return err
 		}
 		for path, text := range files {
-			err = errors.Join(err, os.WriteFile(path, []byte(text), 0o644))
+			err = errors.Join(err, os.WriteFile(path, []byte(text), 0o600))
 		}
 		for _, t := range m.tests {
 			begin := time.Now()
