@@ -28,8 +28,8 @@ func (k *Clusters) Delete(ctx context.Context, p *pass.Pass, before func(context
 	}
 	o := k.deleteOwn(ctx, p, before)
 	if names := p.Record.AbandonedNames; o.IsDone() && len(names) > 0 {
-		p.Warn(infrav1.EventOperationFailed, "Create", "Creating the cluster failed under %d names. Look for clusters with these names at the portal, "+
-			"and delete them there: %s", len(names), strings.Join(names, ", "))
+		p.Warn(infrav1.EventOperationFailed, "Create", "Creating the cluster failed under %s. Look for clusters with these names at the portal, "+
+			"and delete them there: %s", outcome.Count(len(names), "name"), strings.Join(names, ", "))
 	}
 	return o
 }

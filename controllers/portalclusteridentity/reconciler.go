@@ -93,8 +93,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	}
 	s.ready = r.Identities.Check(ctx, s.identity)
 	if users > 0 {
-		s.deleting = outcome.WaitFor(0, infrav1.WaitingForDependencyReason, "waiting for %d PortalClusters, which need the identity to delete their resources at the portal. Delete "+
-			"their Clusters", users)
+		s.deleting = outcome.WaitFor(0, infrav1.WaitingForDependencyReason, "waiting for %s. The identity is needed to delete resources at the portal. Delete "+
+			"the Clusters", outcome.Count(users, "PortalCluster"))
 	}
 	return outcome.Result(s.ready), outcome.FirstError(s.ready)
 }

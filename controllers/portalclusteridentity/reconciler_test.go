@@ -144,7 +144,7 @@ func TestDeletionWaitsForUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.reconcile()
-	b.says(clusterv1.DeletingCondition, metav1.ConditionTrue, infrav1.WaitingForDependencyReason, "Waiting for 1 PortalClusters")
+	b.says(clusterv1.DeletingCondition, metav1.ConditionTrue, infrav1.WaitingForDependencyReason, "Waiting for 1 PortalCluster.")
 	if err := b.store.Delete(t.Context(), user()); err != nil {
 		t.Fatal(err)
 	}

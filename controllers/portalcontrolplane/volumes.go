@@ -16,6 +16,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/access"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
@@ -79,12 +80,13 @@ func (r *Reconciler) reportVolumes(ctx context.Context, s *scope) (report func()
 	return func() {
 		for part := range inParts(ids) {
 			event(pass.Related("PersistentVolume", part[0]), corev1.EventTypeNormal, infrav1.EventVolumesRemain,
-				"%d of %d volumes of portal cluster %s remain at the portal and are billed. To delete them with their data: portalctl volumes delete %s",
-				len(part), len(ids), cluster, strings.Join(part, " "))
+				"%d of %s of portal cluster %s remain at the portal and are billed. To delete them with their data: portalctl volumes delete %s",
+				len(part), outcome.Count(len(ids), "volume"), cluster, strings.Join(part, " "))
 		}
 		if others > 0 {
 			event(portalCluster, corev1.EventTypeWarning, infrav1.EventVolumesMayRemain,
-				"%d volumes of portal cluster %s have ids that are not listed here, because they contain unusual characters. Look for them on the portal's pages", others, cluster)
+				"Portal cluster %s has %s with ids that are not listed here, because they contain unusual characters. Look for them on the portal's pages",
+				cluster, outcome.Count(others, "volume"))
 		}
 		if !known {
 			event(portalCluster, corev1.EventTypeWarning, infrav1.EventVolumesMayRemain, "Volumes of portal cluster %s may remain at the portal and are billed: "+

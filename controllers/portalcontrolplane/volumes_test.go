@@ -102,7 +102,7 @@ func TestVolumesOfADeletedCluster(t *testing.T) {
 		"many": {many, []string{
 			"Normal VolumesRemain 72 of 120 volumes of portal cluster * volume-070 volume-071", "Normal VolumesRemain 48 of 120 volumes of portal cluster * volume-119"}},
 		"an id that is no id": {func(f *fixture) { f.volume("a", "acme.csi.driver", "volume-1; rm -rf /") },
-			[]string{"Warning VolumesMayRemain 1 volumes of portal cluster * have ids that are not listed"}},
+			[]string{"Warning VolumesMayRemain Portal cluster * has 1 volume with ids that are not listed"}},
 		"the API server does not answer": {func(f *fixture) {
 			f.volume("a", "acme.csi.driver", "volume-1")
 			f.workloads.access = workload.Unreachable

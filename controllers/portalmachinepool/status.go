@@ -41,13 +41,13 @@ func (s *scope) ready() outcome.Outcome {
 		return outcome.StallFor(0, infrav1.WaitingForDependencyReason, "this object is being deleted, but MachinePool %s is not, so its nodes stay. "+
 			"Delete the MachinePool", s.machinePool.Name)
 	case goes:
-		return outcome.WaitFor(0, infrav1.DeletingReason, "%d nodes are left, which are drained before the portal removes them. See condition "+
-			"WorkersReady of the PortalControlPlane for progress", s.nodes)
+		return outcome.WaitFor(0, infrav1.DeletingReason, "%s left. Nodes are drained before the portal removes them. See condition "+
+			"WorkersReady of the PortalControlPlane for progress", outcome.Count(s.nodes, "node"))
 	case s.nodes < replicas:
 		return outcome.WaitFor(0, infrav1.ScalingUpReason, "the pool has %d of %d nodes. See condition WorkersReady of the PortalControlPlane for progress", s.nodes, replicas)
 	case s.nodes > replicas:
-		return outcome.WaitFor(0, infrav1.ScalingDownReason, "the pool has %d nodes, but %d are wanted. Nodes are drained before the portal removes "+
-			"them. See condition WorkersReady of the PortalControlPlane for progress", s.nodes, replicas)
+		return outcome.WaitFor(0, infrav1.ScalingDownReason, "the pool has %s, but wants %d. Nodes are drained before the portal removes "+
+			"them. See condition WorkersReady of the PortalControlPlane for progress", outcome.Count(s.nodes, "node"), replicas)
 	}
 	return outcome.Outcome{}
 }

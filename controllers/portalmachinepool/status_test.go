@@ -65,8 +65,8 @@ func TestUpdateStatus(t *testing.T) {
 		"no Cluster":                            {complete(clusterGone), metav1.ConditionFalse, infrav1.WaitingForObjectReason, "does not exist", 2, false},
 		"another pool":                          {complete(another), metav1.ConditionFalse, infrav1.OwnedByAnotherReason, "MachinePool older is the pool", 2, false},
 		"too few":                               {complete(one), metav1.ConditionFalse, infrav1.ScalingUpReason, "1 of 2 nodes", 2, false},
-		"too many":                              {complete(three), metav1.ConditionFalse, infrav1.ScalingDownReason, "3 nodes, but 2", 2, false},
-		"deleted with its MachinePool":          {complete(bothGo), metav1.ConditionFalse, infrav1.DeletingReason, "2 nodes are left", 2, false},
+		"too many":                              {complete(three), metav1.ConditionFalse, infrav1.ScalingDownReason, "3 nodes, but wants 2", 2, false},
+		"deleted with its MachinePool":          {complete(bothGo), metav1.ConditionFalse, infrav1.DeletingReason, "2 nodes left", 2, false},
 		"deleted without its MachinePool":       {complete(poolGoes), metav1.ConditionFalse, infrav1.WaitingForDependencyReason, "Delete the MachinePool", 2, false},
 	}
 	for title, test := range tests {

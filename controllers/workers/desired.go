@@ -102,7 +102,7 @@ func (d *Desired) add(m member) {
 func (d *Desired) addPaused(m *member) {
 	asked, counts := int(*m.replicas), m.pause.counts(int(*m.replicas))
 	m.DeletionTimestamp, m.replicas = nil, ptr.To(int32(counts))
-	but := fmt.Sprintf("counts with %d workers, not with %d,", counts, asked)
+	but := fmt.Sprintf("counts with %s, not with %d,", outcome.Count(counts, "worker"), asked)
 	if m.pause.unknown {
 		d.going += asked
 		but = "gets no new workers"

@@ -159,7 +159,7 @@ func (d *decision) unboundOutcome() outcome.Outcome {
 			"If this lasts, ask the portal's support", d.nodes.Workers[i].Name, uninitializedTaint)
 	}
 	if d.plan.Unbound == 0 {
-		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "the pool waits for %d Ready worker nodes that no Machine holds", d.plan.Missing)
+		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "the pool waits for %s that no Machine holds", outcome.Count(d.plan.Missing, "Ready worker node"))
 	}
-	return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d Machines wait for a Ready worker node", d.plan.Unbound)
+	return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "waiting for a Ready worker node for %s", outcome.Count(d.plan.Unbound, "Machine"))
 }

@@ -95,7 +95,7 @@ func (d *decision) recognized(p *pass.Pass) outcome.Outcome {
 			return hold("spec.workerNodeSelector is not a valid label selector: %v. Correct it", err)
 		}
 		if len(d.nodes.Workers) == 0 && unmarked > 0 && p.Record.Size > 0 {
-			return hold("spec.workerNodeSelector selects none of %d Nodes. Correct it, or label the Nodes of the workers", unmarked)
+			return hold("spec.workerNodeSelector selects none of %s. Correct it, or label the Nodes of the workers", outcome.Count(unmarked, "Node"))
 		}
 		return outcome.Outcome{}
 	}
