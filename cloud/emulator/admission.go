@@ -32,6 +32,9 @@ func (p *Portal) checkCreate(account string, body *createBody) (Version, *refusa
 	if err := oneOf("serviceOfferingId", body.ServiceOfferingID, p.opts.ServiceOfferings); err != nil {
 		return version, err
 	}
+	if slices.Contains(p.opts.Traits.SmallOfferings, body.ServiceOfferingID) {
+		return version, invalid("serviceOfferingId", "service offering %s is too small for version %s", body.ServiceOfferingID, version.SemanticVersion).as(http.StatusUnprocessableEntity)
+	}
 	if err := p.checkSize(body.Size, body.ControlNodes); err != nil {
 		return version, err
 	}

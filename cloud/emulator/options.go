@@ -162,7 +162,7 @@ func (o *Options) validate() error {
 	case !basePath.MatchString(o.BasePath):
 		return fmt.Errorf("base path %q: want a path such as /api/v1", o.BasePath)
 	}
-	return errors.Join(o.Shapes.validate(), o.Traits.validate(o.Zones))
+	return errors.Join(o.Shapes.validate(), o.Traits.validate(o.Zones, o.ServiceOfferings))
 }
 
 // maxRate bounds the rate limit and its burst. The time between two requests is rounded to nanoseconds, and a larger burst at one request a

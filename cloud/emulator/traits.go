@@ -43,6 +43,8 @@ type Traits struct {
 	LimitsAllNodes bool `json:"limitsAllNodes,omitempty"`
 	// TripleZones are the zones in which a cluster may have three control nodes. Elsewhere it has one. Empty allows 1 to 7 in any zone.
 	TripleZones []string `json:"tripleZones,omitempty"`
+	// SmallOfferings are service offerings with less CPU or memory than a version of Kubernetes needs. No cluster is made of them.
+	SmallOfferings []string `json:"smallOfferings,omitempty"`
 	// NetworksForOne refuses a network that another cluster uses.
 	NetworksForOne bool `json:"networksForOne,omitempty"`
 	// ShortNames refuses names that are longer than 40 characters, or do not begin with a letter.
@@ -81,7 +83,7 @@ const maxShortName = 40
 // errRedundant is the error of a job that was to change nothing (Traits.RedundantFails).
 var errRedundant = &jobError{Code: CodeOperationNotAllowed, Message: "the cluster has this size and version already"}
 
-func (t *Traits) validate(zones []string) error {
+func (t *Traits) validate(zones, offerings []string) error {
 	least := min(t.NodeUpgrade, t.UpgradeLimit, t.DrainTime, t.ScanInterval, t.NamesReserved, t.DeletionsCollected, t.RemainsFor)
 	switch {
 	case least < 0:
@@ -92,6 +94,11 @@ func (t *Traits) validate(zones []string) error {
 	for _, zone := range t.TripleZones {
 		if len(zones) > 0 && !slices.Contains(zones, zone) {
 			return fmt.Errorf("trait tripleZones: there is no zone %q, only %q", zone, zones)
+		}
+	}
+	for _, offering := range t.SmallOfferings {
+		if len(offerings) > 0 && !slices.Contains(offerings, offering) {
+			return fmt.Errorf("trait smallOfferings: there is no service offering %q, only %q", offering, offerings)
 		}
 	}
 	return known("trait deletedClusters", t.DeletedClusters, deletedClusters)

@@ -206,7 +206,7 @@ func TestKubeconfigOnce(t *testing.T) {
 
 // TestNarrowerRules checks what portals with these traits refuse to create, and a cluster that they accept.
 func TestNarrowerRules(t *testing.T) {
-	traits := emulator.Traits{LimitsAllNodes: true, TripleZones: []string{"east"}, ShortNames: true, NetworksForOne: true}
+	traits := emulator.Traits{LimitsAllNodes: true, TripleZones: []string{"east"}, ShortNames: true, NetworksForOne: true, SmallOfferings: []string{"tiny"}}
 	opts := emulator.Options{MaxWorkers: 10, Zones: []string{"east", "west"}, Traits: traits}
 	bubble(t, opts, func(t *testing.T, _ *emulator.Portal, c *caller) {
 		network := c.post("/networks", `{"cidr":"10.0.0.0/24"}`).want(201).text("network", "id")
@@ -217,6 +217,7 @@ func TestNarrowerRules(t *testing.T) {
 			"more nodes than workers": valid().with("size", 8),
 			"three in another zone":   valid().with("zoneId", "west"),
 			"two":                     valid().with("controlNodes", 2),
+			"a small offering":        valid().with("serviceOfferingId", "tiny"),
 			"a long name":             valid().with("name", "a"+strings.Repeat("b", 40)),
 			"a digit first":           valid().with("name", "1a"),
 		} {
