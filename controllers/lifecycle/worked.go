@@ -45,16 +45,16 @@ func RecordWork(
 			next.Record = next.Record.Failed(&last, metav1.Now())
 		}
 	})
-	if err == nil && op.RemovesNodes() {
+	if err == nil {
 		p.WarnUndrained(undrained(op, running.Nodes), fmt.Sprintf("The %s has failed", op))
 	}
 	return err
 }
 
-// undrained names the nodes that took Pods before the operation and do not exist any more.
+// undrained names the nodes that took Pods before a scale-down and do not exist any more.
 func undrained(op *operation.Operation, nodes []corev1.Node) (names []string) {
 	for _, b := range op.Before {
-		if b.Schedulable && !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return string(n.UID) == b.UID }) {
+		if op.RemovesNodes() && b.Schedulable && !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return string(n.UID) == b.UID }) {
 			names = append(names, b.Name)
 		}
 	}
