@@ -104,19 +104,27 @@ func (w *World) Apply(m *Manifest) {
 	}
 }
 
-// CreateCluster creates the objects of a cluster with so many workers.
-func (w *World) CreateCluster(workers int32) {
-	w.Helper()
+// manifest returns the objects of a cluster at the world's portal.
+func (w *World) manifest(workers int32) *Manifest {
 	m := NewManifest(workers)
 	m.Identity.Data[infrav1.IdentityBaseURL] = []byte(portalURL + w.Options.Portal.BasePath)
 	m.Identity.Data[infrav1.IdentityTOTPSeed] = []byte(w.Options.Portal.Users[0].TOTPSeed)
-	w.Apply(m)
+	if w.CIDR != "" {
+		m.PortalCluster.Spec.Network = &infrav1.PortalNetwork{CIDR: w.CIDR}
+	}
+	return m
+}
+
+// CreateCluster creates the objects of a cluster with so many workers.
+func (w *World) CreateCluster(workers int32) {
+	w.Helper()
+	w.Apply(w.manifest(workers))
 }
 
 // CreateClusterAgain creates the objects of a cluster that go with it.
 func (w *World) CreateClusterAgain() {
 	w.Helper()
-	m := NewManifest(0)
+	m := w.manifest(0)
 	for _, o := range []client.Object{m.Cluster, m.PortalCluster, m.ControlPlane} {
 		w.Create(o)
 	}

@@ -18,7 +18,7 @@ var (
 	lives = flag.Int("lives", 4, "how many drawn lives to live")
 	first = flag.Uint64("seed", 1, "seed of the first of them; the others follow")
 	only  = flag.Uint64("only", 0, "live the life of this seed only, in this process")
-	drop  = flag.String("drop", "", "what that life leaves out: step numbers, the numbers of troubles as t0, and portal, ties, stale, pauses, crashes")
+	drop  = flag.String("drop", "", "what that life leaves out: step numbers, the numbers of troubles as t0, and portal, network, ties, stale, pauses, crashes")
 )
 
 // children is how many lives are lived at a time, each in a process of its own, because the random numbers of libraries belong to the process.
@@ -48,7 +48,7 @@ func TestLives(t *testing.T) {
 // liveOne lives a life, and fails the test with what the judges say.
 func liveOne(t *testing.T, p plan) {
 	t.Logf("%s", p)
-	seeded(t, Options{Seed: p.Seed, Portal: p.Portal, Faults: p.Faults, Ties: p.Ties}, func(w *World) {
+	seeded(t, Options{Seed: p.Seed, Portal: p.Portal, Faults: p.Faults, CIDR: p.CIDR, Ties: p.Ties}, func(w *World) {
 		for _, wrong := range w.live(p).judge.wrongs {
 			t.Errorf("WRONG %s", wrong)
 		}

@@ -5,6 +5,7 @@ package world
 import (
 	"context"
 	"regexp"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,12 +88,26 @@ func (p *person) answer(obj client.Object, conditions []metav1.Condition) {
 		if cp, ok := obj.(*infrav1.PortalControlPlane); ok && c.Reason == infrav1.OutcomeUnknownReason && cp.Spec.ClusterID == "" && p.adopt(cp) {
 			return
 		}
+		if pc, ok := obj.(*infrav1.PortalCluster); ok && c.Reason == infrav1.OutcomeUnknownReason && p.adoptNetwork(pc) {
+			return
+		}
 		p.note("a person decides %s", found[1])
 		before, _ := obj.DeepCopyObject().(client.Object)
 		metav1.SetMetaDataAnnotation(pointTo(obj), infrav1.DecisionAnnotation, found[1])
 		p.must(p.client.Patch(context.Background(), obj, client.MergeFrom(before)))
 		return
 	}
+}
+
+// adoptNetwork sets the id of the network that a lost creation made, and reports whether there is one.
+func (p *person) adoptNetwork(pc *infrav1.PortalCluster) bool {
+	networks := p.Portal.Networks()
+	i := slices.IndexFunc(networks, func(n emulator.Network) bool { return pc.Spec.Network != nil && n.CIDR == pc.Spec.Network.CIDR })
+	if i >= 0 {
+		p.note("a person finds %s", networks[i].ID)
+		Edit(p.World, client.ObjectKeyFromObject(pc), pc, func(pc *infrav1.PortalCluster) { pc.Spec.Network = &infrav1.PortalNetwork{ID: networks[i].ID} })
+	}
+	return i >= 0
 }
 
 func pointTo(obj client.Object) *metav1.ObjectMeta {

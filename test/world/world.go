@@ -39,6 +39,8 @@ type Options struct {
 	Faults Faults
 	// App runs in each workload cluster. Default: six Pods, two of which may be missing.
 	App app
+	// CIDR has clusters get a network of their own with these addresses. Default: the portal makes one with the cluster.
+	CIDR string
 	// Ties lets all nodes of one job join in the same second, so that their ages say nothing.
 	Ties bool
 }
