@@ -339,9 +339,10 @@ ON_SERVERS = KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} $(GOTES
 # Packages whose tests wait for servers. They come first, so that tests that only calculate fill the pauses.
 WAITING := ./test/stories . ./cloud/emulator/workload
 
-# Lives at random portals, each of which follows the specification. make test always runs the same ones.
-LIVES := 2000
-AT_PORTALS := go test ./test/portals -run TestRandomPortals -timeout 30m -lives
+# Lives in virtual time with the real core (test/world, a module of its own). go vet would check a thousand dependencies there. How many lives
+# are drawn: make test always draws the same ones.
+LIVES := 40
+WORLD := go -C test/world test . -vet=off -count 1 -timeout 0
 
 # Packages whose tests start no API server and need nothing from bin/.
 CHECKED = $$(awk '!/\/test\/|\/emulator\/workload$$|\/hack\/fleet$$/ || /\/test\/(arrow|docs|gitops\/health|sandbox\/demo)$$/' <<<"$(TESTED)")
@@ -356,7 +357,7 @@ check: ## Build, vet and run the unit tests, without API servers (a minute; befo
 test: kube build ## Run the packages' tests and the stories (8 to 20 minutes on 2 cores; before a pull request)
 	@echo "10,000 random histories on a model (controllers/claims), and beside them everything else"
 	@$(ON_MODEL) -rapid.seed=1 & model=$$!; trap 'kill $$model 2>/dev/null || true' EXIT; \
-	$(AT_PORTALS) $(LIVES); $(ON_SERVERS) -short -p 3 $(WAITING) $$(grep -vE '/test/($(SUITES)|$(NIGHTLY))$$' <<<"$(TESTED)"); wait $$model
+	$(WORLD) -lives $(LIVES); $(ON_SERVERS) -short -p 3 $(WAITING) $$(grep -vE '/test/($(SUITES)|$(NIGHTLY))$$' <<<"$(TESTED)"); wait $$model
 	@echo 'make test left out $(words $(subst |, ,$(SUITES))) suites: make test-suites runs them. make nightly runs $(words $(subst |, ,$(NIGHTLY))) more'
 
 # In the folder test/.
@@ -394,9 +395,9 @@ test-docs: ## Run the tests that read pages (seconds; all that CI runs if only p
 	go test ./test/sandbox -run TestTroubleshooting
 	go test ./test/release -run TestFlavorsPage
 
-.PHONY: portals
-portals: ## Live at random portals: make portals LIVES=10000
-	$(AT_PORTALS) $(LIVES)
+.PHONY: lives
+lives: ## Live drawn lives with the real core at random portals, in virtual time: make lives LIVES=1000
+	$(WORLD) -run TestLives -lives $(LIVES)
 
 .PHONY: bench-fleet-virtual
 bench-fleet-virtual: N ?= 1000

@@ -18,7 +18,7 @@ suites=(
 	test-autoscaler
 	test-upstream
 	test-e2e
-	"portals LIVES=10000"
+	"lives LIVES=1000"
 	"soak FOR=20m SEED=$(date +%s)"
 	"fuzz FUZZTIME=1m"
 	"mutants FLOORS=unit,client,world,contract,witness"

@@ -117,10 +117,10 @@ func resourceGaps() []Gap {
 			{"without v", "1.36.3+portal.1", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "A version that is not semantic is not found.", Effect: Fails},
 		{Name: "version state", Where: "Kubernetes version: values of state", Shapes: []Shape{
-			{"any word", "Enabled, DISABLED, deprecated: the portal decides what it accepts", "test/portals: TestRandomPortals"},
+			{"any word", "Enabled, DISABLED, deprecated: the portal decides what it accepts", "test/world: TestLives"},
 		}, Otherwise: "If the portal refuses the version, the condition has its words.", Effect: NeedsPerson},
 		{Name: "further fields", Where: "Other records: fields beyond the identifiers", Shapes: []Shape{
-			{"any", `{"id": ..., "links": {...}}`, "test/portals: TestRandomPortals"},
+			{"any", `{"id": ..., "links": {...}}`, "test/world: TestLives"},
 		}, Otherwise: "", Effect: Works},
 	}
 }
