@@ -31,7 +31,11 @@ import (
 func identities() []row {
 	return []row{
 		{attack: "an identity that allows other namespaces only", heldBy: "allowedNamespaces of a PortalClusterIdentity", attempt: notAllowed},
-		{attack: "a thousand identities evict the client of another tenant", heldBy: "portal clients are bounded per namespace", attempt: evicts, alone: true},
+		// TestOwnersDoNotEvictEachOther of package cloud is the faster test.
+		{
+			attack: "a thousand identities evict the client of another tenant", heldBy: "portal clients are bounded per namespace", attempt: evicts,
+			alone: true, nightly: true,
+		},
 		{attack: "portals that never answer hold all workers of the manager", heldBy: "one namespace holds a share of the workers", attempt: tarPits, alone: true},
 	}
 }

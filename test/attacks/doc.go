@@ -11,7 +11,7 @@
 // the tenant wrote, or, if the manager reports nothing, within a time in which the attack succeeds without the control. Memory and time under
 // hostile API servers are measured in test/hostile, and test/secrets searches the logs at high verbosity.
 //
-//	go test ./test/attacks                        # all rows
+//	go test ./test/attacks                        # all rows, but some only at night, because a faster test makes the same promise
 //	go test ./test/attacks -run '//clusterID'     # some of them
 //	go test ./test/attacks -without-controls -v   # remove what can be removed: those rows pass if they do harm
 //

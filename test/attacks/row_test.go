@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // row is one attack.
@@ -25,6 +27,8 @@ type row struct {
 	attempt func(*tenant) string
 	// alone is true if the attack uses so many resources that it would disturb other rows.
 	alone bool
+	// nightly is true if a faster test makes the same promise. The row adds that the manager keeps it.
+	nightly bool
 }
 
 // Prefixes of the controls that -without-controls removes.
@@ -73,6 +77,9 @@ func TestAttacks(t *testing.T) {
 func (r row) live(t *testing.T, number int) {
 	if *withoutControls && !r.removed() {
 		t.Skipf("the control %q cannot be removed", r.heldBy)
+	}
+	if r.nightly {
+		suite.Nightly(t)
 	}
 	begin := time.Now()
 	harm := r.attempt(newTenant(t, number))

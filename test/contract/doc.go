@@ -6,5 +6,5 @@
 //
 // All tests share one API server. No controllers and no webhooks run, so each test writes objects and looks at the answers, and never waits.
 // Package attacks tries with all controllers what a user could gain if a policy were missing. Package release has the files that users
-// download. It applies them to an API server in which clusterctl has installed them.
+// download. It applies them where clusterctl has installed them, and core's webhooks judge them too.
 package contract

@@ -17,10 +17,12 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const namespace = "default"
@@ -70,7 +72,9 @@ func TestFlavors(t *testing.T) {
 	for _, flavor := range names {
 		t.Run("flavor "+flavor, func(t *testing.T) {
 			g := NewWithT(t)
-			for _, object := range rendered(t, flavor, needed(flavor)) {
+			objects := rendered(t, flavor, needed(flavor))
+			installClass(t, objects)
+			for _, object := range objects {
 				g.Expect(object.GetNamespace()).To(Equal(namespace), "%s %s", object.GetKind(), object.GetName())
 				g.Expect(dryRun(t, object)).To(Succeed())
 			}
@@ -78,19 +82,21 @@ func TestFlavors(t *testing.T) {
 	}
 }
 
-// TestRefused checks that the API server refuses invalid objects, so that TestFlavors can fail. Core refuses variables of a Cluster with a class
-// (package topology).
+// TestRefused checks that the API server refuses invalid objects, so that TestFlavors can fail.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ flavor, variable, value, refusal string }{
 		{"", "KUBERNETES_VERSION", "1.36.3", "version must be a semantic version with a leading v"},
 		{"existing-network", "PORTAL_VPC_BY", "label", "label"},
 		{"storage", "PORTAL_IDENTITY", strings.Repeat("x", 254), "identityRef.name"},
 		{"", "PORTAL_IDENTITY_KIND", "ConfigMap", "identityRef.kind"},
+		{"topology", "PORTAL_ZONE_ID", strings.Repeat("x", 257), "zoneID"},
 	} {
 		t.Run(c.variable, func(t *testing.T) {
 			g := NewWithT(t)
+			objects := rendered(t, c.flavor, with(needed(c.flavor), c.variable, c.value))
+			installClass(t, objects)
 			var refusals []string
-			for _, object := range rendered(t, c.flavor, with(needed(c.flavor), c.variable, c.value)) {
+			for _, object := range objects {
 				if err := dryRun(t, object); err != nil {
 					refusals = append(refusals, err.Error())
 				}
@@ -105,6 +111,32 @@ func dryRun(t *testing.T, object *unstructured.Unstructured) error {
 	t.Helper()
 	return box.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object.DeepCopy()),
 		client.FieldOwner("test"), client.ForceOwnership, client.DryRunAll)
+}
+
+// installClass creates the ClusterClass of a flavor, so that core validates the variables of its Cluster.
+func installClass(t *testing.T, objects []*unstructured.Unstructured) {
+	t.Helper()
+	g := suite.Patient(t)
+	name := ""
+	for _, object := range objects {
+		if object.GetKind() == "ClusterClass" {
+			name = object.GetName()
+		}
+	}
+	if name == "" {
+		return
+	}
+	for _, object := range objects {
+		if object.GetKind() != "Cluster" {
+			g.Expect(box.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("test"))).To(Succeed())
+		}
+	}
+	class := &clusterv1.ClusterClass{}
+	g.Eventually(func(g Gomega) {
+		g.Expect(box.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, class)).To(Succeed())
+		g.Expect(class.Status.ObservedGeneration).To(Equal(class.Generation))
+		g.Expect(conditions.IsTrue(class, clusterv1.ClusterClassVariablesReadyCondition)).To(BeTrue(), "%v", class.Status.Conditions)
+	}).Should(Succeed())
 }
 
 // TestMissingVariable checks that clusterctl names a missing variable, and that no other variables are needed.

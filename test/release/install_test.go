@@ -5,7 +5,6 @@ package release
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,7 +28,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
-// install installs the release as a user does, but offline: clusterctl init takes the provider and Cluster API from folders.
+// install installs the release as a user does, but offline: clusterctl init takes the provider and Cluster API from folders. Then it starts
+// core's manager, because its webhooks judge the flavors too. The manager is no Pod, so the webhooks get its URL instead of its Service.
 func install(ctx context.Context, scratch string) error {
 	if err := provideCertManager(ctx); err != nil {
 		return err
@@ -38,10 +38,17 @@ func install(ctx context.Context, scratch string) error {
 		"--core", "cluster-api:"+coreVersion, "--infrastructure", "portal:"+releaseVersion, "--bootstrap", "-", "--control-plane", "-"); err != nil {
 		return fmt.Errorf("clusterctl init: %w\n%s", err, problems)
 	}
-	// No manager of Cluster API answers the API server.
-	return errors.Join(
-		box.Client.DeleteAllOf(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{}),
-		box.Client.DeleteAllOf(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{}))
+	for _, webhooks := range []client.Object{
+		&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{},
+	} {
+		if err := box.Client.DeleteAllOf(ctx, webhooks); err != nil {
+			return err
+		}
+	}
+	if err := box.InstallCore(ctx); err != nil {
+		return err
+	}
+	return box.StartCore(ctx)
 }
 
 // TestInstall checks that clusterctl init has installed all objects of the release, and that the manager becomes leader with the rights of its

@@ -26,17 +26,17 @@ const (
 )
 
 var (
-	box         *sandbox.Sandbox // an API server in which clusterctl has installed the release
+	box         *sandbox.Sandbox // an API server in which clusterctl has installed the release, and core's manager
 	dir         string           // the repository that make has written: all files at night, otherwise only manifests and templates
 	config      string           // configuration of clusterctl, which names the repository
 	coreVersion string           // the version of Cluster API that go.mod requires
 )
 
-// TestMain writes a release, and has clusterctl install it in an API server in which nothing is installed and no controllers run.
+// TestMain writes a release, and has clusterctl install it in an empty management cluster.
 func TestMain(m *testing.M) {
 	scratch := ""
 	os.Exit(suite.Main(m, &box, suite.Options{
-		Sandbox:      sandbox.Options{APIServerOnly: true, WithoutCore: true, WithoutProvider: true},
+		Sandbox:      sandbox.Options{Empty: true},
 		StartTimeout: 30 * time.Minute, // make release compiles its tools first
 		Setup: func(ctx context.Context) (err error) {
 			if scratch, err = os.MkdirTemp("", "portal-release-"); err != nil {

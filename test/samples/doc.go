@@ -6,8 +6,8 @@
 //   - TestRead reads every object, annotation and record with today's types. A field that today's code does not know is an error, unless
 //     the table gone has a reason for it.
 //   - TestSamplesAreKept of package contract creates every object at a real API server with today's CRDs.
-//   - TestRun lets today's manager run a cluster that is restored from the samples. The manager replaces nothing, and asks the portal for
-//     no change.
+//   - TestRun, which only the night runs, lets today's manager run a cluster that is restored from the samples. The manager replaces nothing,
+//     and asks the portal for no change.
 //
 // The samples of a release are written once, when the next one begins. The release itself writes them:
 //

@@ -27,6 +27,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
@@ -41,8 +42,22 @@ type revival struct {
 	uids       map[string]string // new UIDs by the UIDs in the samples
 }
 
-// TestRun checks that today's manager takes over a cluster of each release without changing it.
+// account is the name of the portal account and of the phase whose samples run.
+const account = "ready"
+
+// user is the user of the account.
+var user = emulator.User{
+	ID: account, Email: "ready@portal.example", Password: "password of ready", Account: account, Role: emulator.RoleAdministrator,
+}
+
+// TestRun checks that today's manager takes over a cluster of each release without changing it. TestRead, and TestSamplesAreKept of package
+// contract, check every object in every phase. Real servers add that the manager acts on what it reads as the release did.
 func TestRun(t *testing.T) {
+	suite.Nightly(t)
+	options := sandbox.Options{Dir: os.Getenv("SAMPLES_DIR"), WithoutManager: true}
+	options.Portal.Users = []emulator.User{user}
+	options.Portal.Durations = emulator.Durations{Pending: 100 * time.Millisecond, Create: time.Second, Scale: time.Second, Upgrade: time.Second, Delete: time.Second}
+	box := suite.StartFor(t, options)
 	for i, release := range releases(t) {
 		r := &revival{uids: map[string]string{}, Fixture: &suite.Fixture{
 			T: t, WithT: suite.Patient(t), Box: box, Namespace: fmt.Sprintf("revived-%d", i), User: user,
@@ -63,7 +78,7 @@ func TestRun(t *testing.T) {
 		box.Portal.RemoveFault("away")
 		r.Eventually(r.Condition(r.cluster(), clusterv1.ClusterAvailableCondition)).Should(Equal(suite.Available))
 		r.Eventually(r.ReadyMachines).Should(Equal(len(r.workers)))
-		r.Consistently(func() []string { return changes(begin) }, quiet, time.Second).Should(BeEmpty(), "requests that change something")
+		r.Consistently(func() []string { return r.changes(begin) }, quiet, time.Second).Should(BeEmpty(), "requests that change something")
 		r.Expect(r.machines()).To(Equal(before), "Machines")
 		r.Expect(r.controlPlane().Spec).To(Equal(spec), "spec of the PortalControlPlane")
 		state, err := operation.Load(r.controlPlane())
@@ -91,22 +106,22 @@ func (r *revival) makePortalCluster(text string) string {
 		}
 	}
 	portal, err := cloud.New(cloud.Config{
-		BaseURL: box.Portal.URL(), CABundle: box.Portal.CAPEM(), Wait: true, Email: user.Email, Password: user.Password,
+		BaseURL: r.Box.Portal.URL(), CABundle: r.Box.Portal.CAPEM(), Wait: true, Email: user.Email, Password: user.Password,
 	})
 	r.Expect(err).NotTo(HaveOccurred())
 	vpcs, err := portal.VPCs(r.Context(), "default")
 	r.Expect(err).NotTo(HaveOccurred())
-	version := slices.IndexFunc(box.Portal.Versions(), func(v emulator.Version) bool {
+	version := slices.IndexFunc(r.Box.Portal.Versions(), func(v emulator.Version) bool {
 		return strings.TrimPrefix(v.SemanticVersion, "v") == strings.TrimPrefix(controlPlane.Spec.Version, "v")
 	})
 	_, err = portal.CreateCluster(r.Context(), cloud.CreateClusterRequest{
-		Name: controlPlane.Spec.ClusterName, Description: "like that of the samples", ZoneID: "zone-1", KubernetesVersionID: box.Portal.Versions()[version].ID,
+		Name: controlPlane.Spec.ClusterName, Description: "like that of the samples", ZoneID: "zone-1", KubernetesVersionID: r.Box.Portal.Versions()[version].ID,
 		ServiceOfferingID: "small", Size: len(old), ControlNodes: 1, VPCID: vpcs[0].ID, SSHKeyPair: "ops",
 	})
 	r.Expect(err).NotTo(HaveOccurred())
 	var made emulator.Cluster
 	r.Eventually(func() bool {
-		made = box.Portal.Clusters()[len(box.Portal.Clusters())-1]
+		made = r.Box.Portal.Clusters()[len(r.Box.Portal.Clusters())-1]
 		return made.State == emulator.ClusterRunning
 	}).Should(BeTrue())
 	r.kubeconfig, err = portal.Kubeconfig(r.Context(), made.ID)
@@ -148,7 +163,7 @@ func (r *revival) nodes() []corev1.Node {
 // restore creates the objects, with their status, in a paused Cluster.
 func (r *revival) restore(text string) {
 	r.Helper()
-	r.Expect(box.Client.Create(r.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.Namespace}})).To(Succeed())
+	r.Expect(r.Box.Client.Create(r.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.Namespace}})).To(Succeed())
 	secret := r.IdentitySecret("portal-identity")
 	r.Create(secret)
 	all := parse(r.T, []byte(text))
@@ -183,15 +198,15 @@ func (r *revival) create(o *unstructured.Unstructured) {
 	}
 	r.adapt(restored)
 	status, hasStatus := restored.Object["status"]
-	r.Expect(box.Client.Create(r.Context(), restored)).To(Succeed(), "%s %s", o.GetKind(), o.GetName())
+	r.Expect(r.Box.Client.Create(r.Context(), restored)).To(Succeed(), "%s %s", o.GetKind(), o.GetName())
 	r.uids[own] = string(restored.GetUID())
 	if annotations := string(mustMarshal(r.T, restored.GetAnnotations())); strings.Contains(annotations, own) {
 		patch := `{"metadata":{"annotations":` + strings.ReplaceAll(annotations, own, string(restored.GetUID())) + `}}`
-		r.Expect(box.Client.Patch(r.Context(), restored, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+		r.Expect(r.Box.Client.Patch(r.Context(), restored, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 	}
 	if hasStatus { // patched, because core may write it too
 		patch := mustMarshal(r.T, map[string]any{"status": status})
-		r.Expect(box.Client.Status().Patch(r.Context(), restored, client.RawPatch(types.MergePatchType, patch))).To(Succeed(), "status of %s %s", o.GetKind(), o.GetName())
+		r.Expect(r.Box.Client.Status().Patch(r.Context(), restored, client.RawPatch(types.MergePatchType, patch))).To(Succeed(), "status of %s %s", o.GetKind(), o.GetName())
 	}
 }
 
@@ -239,7 +254,7 @@ func (r *revival) withoutDigest() bool {
 func (r *revival) unpause() {
 	r.Helper()
 	none := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"paused":null}}`))
-	r.Expect(box.Client.Patch(r.Context(), r.cluster(), none)).To(Succeed())
+	r.Expect(r.Box.Client.Patch(r.Context(), r.cluster(), none)).To(Succeed())
 }
 
 // machines returns the UIDs of all Machines and PortalMachines.
@@ -258,8 +273,8 @@ func (r *revival) machines() []string {
 }
 
 // changes returns the requests after the first begin ones that change something.
-func changes(begin int) (all []string) {
-	entries, _ := box.Portal.RequestLogFrom(begin)
+func (r *revival) changes(begin int) (all []string) {
+	entries, _ := r.Box.Portal.RequestLogFrom(begin)
 	for _, e := range entries {
 		if e.IsChange() {
 			all = append(all, e.String())

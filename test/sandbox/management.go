@@ -29,6 +29,9 @@ func (s *Sandbox) startManagement(ctx context.Context) error {
 	if err := s.progress.step("management cluster: etcd and kube-apiserver", func() error { return s.startAPIServer(ctx) }); err != nil {
 		return err
 	}
+	if s.options.Empty {
+		return nil
+	}
 	if err := s.installCore(ctx); err != nil {
 		return err
 	}

@@ -26,9 +26,6 @@ var ErrManagerRuns = errors.New("the manager is running")
 
 // installProvider installs the CRDs, policies and RBAC of config/default and of the components, without the Deployment.
 func (s *Sandbox) installProvider(ctx context.Context) error {
-	if s.options.WithoutProvider {
-		return nil
-	}
 	return s.progress.step("portal provider: CRDs, policies and RBAC", func() error {
 		objects, err := s.provider(ctx)
 		if err != nil {

@@ -50,6 +50,8 @@ type Options struct {
 	// APIServerOnly runs only etcd and the API server of the management cluster, with the CRDs of Cluster API in their stored versions and with
 	// the CRDs, policies and roles of the provider. Without controllers and webhooks, the API server alone decides what it accepts.
 	APIServerOnly bool
+	// Empty runs only etcd and the API server of the management cluster, and installs nothing. InstallCore and StartCore can do so later.
+	Empty bool
 	// Components are folders of config/ whose kustomize components change what config/default installs, such as namespaced (docs/tenants.md).
 	// The sandbox creates their namespaces.
 	Components []string
@@ -58,8 +60,6 @@ type Options struct {
 	WithoutCore bool
 	// CoreRole makes Cluster API's manager act as its ServiceAccount, with the roles of its release. Otherwise it acts as an administrator.
 	CoreRole bool
-	// WithoutProvider leaves out our CRDs, policies and roles. It needs APIServerOnly, and with WithoutCore nothing is installed.
-	WithoutProvider bool
 	// WithoutManager leaves out our manager. StartManager can start it later.
 	WithoutManager bool
 	// WithoutPortal leaves out the portal and the identity Secret.
@@ -128,7 +128,7 @@ func (s *Sandbox) start(ctx context.Context) error {
 	if err := s.findPlaces(); err != nil {
 		return err
 	}
-	if s.options.APIServerOnly {
+	if s.options.APIServerOnly || s.options.Empty {
 		s.options.WithoutPortal, s.options.WithoutManager, s.options.StoredVersionsOnly = true, true, true
 	}
 	both, bothCtx := errgroup.WithContext(ctx)
