@@ -342,7 +342,7 @@ WAITING := ./test/stories . ./cloud/emulator/workload
 # Lives in virtual time with the real core (test/world, a module of its own). go vet would check a thousand dependencies there. How many lives
 # are drawn: make test always draws the same ones.
 LIVES := 40
-WORLD := go -C test/world test . -vet=off -count 1 -timeout 0
+WORLD := go -C test/world test . -vet=off -count 1 -timeout 3h
 
 # Packages whose tests start no API server and need nothing from bin/.
 CHECKED = $$(awk '!/\/test\/|\/emulator\/workload$$|\/hack\/fleet$$/ || /\/test\/(arrow|docs|gitops\/health|sandbox\/demo)$$/' <<<"$(TESTED)")
@@ -398,6 +398,11 @@ test-docs: ## Run the tests that read pages (seconds; all that CI runs if only p
 .PHONY: lives
 lives: ## Live drawn lives with the real core at random portals, in virtual time: make lives LIVES=1000
 	$(WORLD) -run TestLives -lives $(LIVES)
+
+.PHONY: exhaustive
+exhaustive: ## Interrupt the provider at each write of a small life, and show it each change late or not at all (test/world; an hour on 2 cores)
+	@for test in 'TestCrashAtEveryWrite|TestStaleReadAtEveryChange' TestLostChangeAtEveryChange; do $(WORLD) -run "$$test" -every 1 & pids+=" $$!"; done; \
+	failed=; for pid in $$pids; do wait $$pid || failed=1; done; [ -z "$$failed" ]
 
 .PHONY: bench-fleet-virtual
 bench-fleet-virtual: N ?= 1000

@@ -19,6 +19,7 @@ suites=(
 	test-upstream
 	test-e2e
 	"lives LIVES=1000"
+	exhaustive
 	"soak FOR=20m SEED=$(date +%s)"
 	"fuzz FUZZTIME=1m"
 	"mutants FLOORS=unit,client,world,contract,witness"

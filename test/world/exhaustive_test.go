@@ -18,7 +18,7 @@ import (
 
 // Without flags the exhaustive tests try a sample.
 var (
-	every = flag.Int64("every", 25, "try one in so many points of the small life. 1 tries all")
+	every = flag.Int64("every", 0, "try one in so many points of the small life. 1 tries all, and 0 three of them")
 	from  = flag.Int64("from", 1, "the first of these points")
 )
 
@@ -47,8 +47,12 @@ func atEvery(t *testing.T, points func(w *World) int64, at func(n int64) []Fault
 		smallLife(w)
 		all, asked = points(w), w.Requests()
 	})
-	tried := 0
-	for n := *from; n <= all; n += *every {
+	tried, step, n := 0, *every, *from
+	if step == 0 {
+		step = max(1, all/3)
+		n = max(1, step/2)
+	}
+	for ; n <= all; n += step {
 		for _, faults := range at(n) {
 			tried++
 			t.Run(fmt.Sprintf("%d-%t", n, faults.CrashAfter), func(t *testing.T) {
