@@ -296,7 +296,9 @@ func (w *world) interrupt() {
 
 func (w *world) snapshot() (all []NodeSnapshot) {
 	for _, n := range w.nodes {
-		all = append(all, n.Node.snapshot())
+		one := n.Node.snapshot()
+		one.Batch = MadeBy(one, w.batch, w.older)
+		all = append(all, one)
 	}
 	return all
 }

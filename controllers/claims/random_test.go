@@ -102,11 +102,7 @@ func (w *world) act() {
 		if w.operation == Idle && w.pausePool() {
 			w.operation, w.looked, w.unfinished = ReplacingNodes, nil, nil // a pass either asks for this or plans
 			w.jobs++
-			older := w.snapshot()
-			for i, n := range older {
-				older[i].Batch = MadeBy(n, w.batch, w.older)
-			}
-			w.batch, w.older = fmt.Sprintf("upgrade%d", w.jobs), older
+			w.batch, w.older = fmt.Sprintf("upgrade%d", w.jobs), w.snapshot()
 			w.say("upgrade")
 		}
 	case "trouble":
