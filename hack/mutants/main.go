@@ -156,7 +156,11 @@ func (t test) run(ctx context.Context, checkout string) (failed string, out []by
 	}
 	top, sub, _ := strings.Cut(t.pattern, "/")
 	pattern := strings.TrimSuffix("^("+top+")$/"+sub, "/")
-	out, err := t.command(ctx, checkout, "test", "-vet=off", "-failfast", "-timeout", timeout, "-run", pattern, t.folder)
+	arguments, folder := []string{"test", "-vet=off", "-failfast", "-timeout", timeout, "-run", pattern}, t.folder
+	if t.floor == "world" { // a module of its own
+		arguments, folder = append([]string{"-C", folder}, arguments...), "."
+	}
+	out, err := t.command(ctx, checkout, append(arguments, folder)...)
 	if err == nil {
 		return "", out
 	}
