@@ -179,6 +179,28 @@ func TestDeletedClusterResumesPool(t *testing.T) {
 	})
 }
 
+// TestDeletedClusterReleasesMachines checks that core waits for no hook of the provider when the Cluster is being deleted.
+func TestDeletedClusterReleasesMachines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 2, emulator.Durations{})
+		machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
+			Namespace: prod.Namespace, Name: "held", Labels: map[string]string{clusterv1.ClusterNameLabel: prod.Name},
+			Annotations: map[string]string{infrav1.PreDrainHook: "", infrav1.PreTerminateHook: "", "user": "stays"},
+		}}
+		machine.Spec.InfrastructureRef.Kind = "PortalMachine"
+		if err := f.store.Create(t.Context(), machine); err != nil {
+			t.Fatal(err)
+		}
+		s := f.scope()
+		if err := f.manager.workers(s).Release(t.Context(), &s.Pass, s.way); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.store.Get(t.Context(), client.ObjectKeyFromObject(machine), machine); err != nil || len(machine.Annotations) != 1 {
+			t.Errorf("%v, annotations %v", err, machine.Annotations)
+		}
+	})
+}
+
 // TestRefusedUpgradeResumesPool checks that the MachinePool is not paused while the portal refuses the upgrade.
 func TestRefusedUpgradeResumesPool(t *testing.T) {
 	for _, code := range []string{emulator.CodeQuotaExceeded, emulator.CodeInvalidParameter} {
