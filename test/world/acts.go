@@ -45,6 +45,7 @@ func init() { // the table names methods that look up acts
 		{"pause", 2, (*life).pause},
 		{"restart", 1, (*life).restart},
 		{"portal away", 2, (*life).away},
+		{"hardship", 4, (*life).hardship},
 		{"delete and create again", 1, (*life).again},
 	}
 }
@@ -59,6 +60,7 @@ type life struct {
 	template string   // that new MachineDeployments use
 	mends    []func() // what ends the troubles that acts began
 	wasAway  bool     // the portal was
+	hard     bool     // there was a hardship
 }
 
 // endurance is how long a life may take to settle. It is longer than any backoff after people have decided.
@@ -269,6 +271,7 @@ func (l *life) again(n, _ int) string {
 
 func (l *life) deleteCluster() {
 	l.mend()
+	l.Let(10 * time.Second) // until the Cluster owns the objects that a user has just created
 	l.note("a user deletes the cluster")
 	l.must(client.IgnoreNotFound(l.client.Delete(context.Background(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})))
 	l.Until("deleted", endurance, l.Left)

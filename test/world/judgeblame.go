@@ -24,7 +24,7 @@ var blamed = []struct {
 	{"caBundle", nil},
 	{"the right to do it", []string{"forbidden"}},
 	{"just issued", []string{"token revoked"}},
-	{"quota", []string{"quota", "job beyond a quota"}},
+	{"quota", []string{"quota", "job beyond a quota", "hardship"}},
 }
 
 // judged are the reasons that only faults of the portal explain.
@@ -39,6 +39,9 @@ func (j *judge) blame(kind string, c metav1.Condition) {
 		return
 	}
 	struck := j.struck()
+	if j.life.hard {
+		struck = append(struck, &cause{name: "hardship"})
+	}
 	names := func(one *cause) bool { return slices.Contains(one.shown, c.Reason) }
 	if slices.Contains(judged, c.Reason) && !slices.ContainsFunc(struck, names) && !j.excused(c.Reason) {
 		j.wrong("blame", "%s of the %s is %s: %s, and what struck is %v", c.Type, kind, c.Reason, c.Message, struck)
@@ -58,7 +61,7 @@ func (j *judge) excused(reason string) bool {
 	case infrav1.PortalUnavailableReason:
 		return j.life.wasAway || traits.UniqueNames
 	case infrav1.RefusedReason: // rules of the portal that an act breaks, and clusters in Alert
-		return !reflect.ValueOf(traits).IsZero() || slices.ContainsFunc(j.struck(), func(one *cause) bool { return strings.Contains(one.name, "job") })
+		return j.life.hard || !reflect.ValueOf(traits).IsZero() || slices.ContainsFunc(j.struck(), func(one *cause) bool { return strings.Contains(one.name, "job") })
 	}
 	return false
 }
