@@ -63,11 +63,11 @@ func judgeChild(t *testing.T, seed uint64) {
 		return
 	}
 	left, tries := shorten(seed, verdict)
-	t.Errorf("seed %d: %s\n%s\nshortened in %d tries, again: go test -C test/world . -run TestLives -v -only %d -drop '%s'\n%s", seed, verdict, output, tries, seed,
+	t.Errorf("seed %d: %s\n%s\nshortened in %d tries, again: go -C test/world test . -vet=off -run TestLives -v -only %d -drop '%s'\n%s", seed, verdict, output, tries, seed,
 		left, without(drawPlan(seed), left))
 }
 
-// child lives a life in a process of its own, and returns its output and its first violation. The life is empty if it was right.
+// child lives a life in a process of its own, and returns its output and its first violation. The violation is empty if there is none.
 func child(seed uint64, drop string) (output, verdict string) {
 	command := exec.Command(os.Args[0], "-test.run", "^TestLives$", "-test.timeout", "10m", "-test.v", "-only", fmt.Sprint(seed), "-drop", drop)
 	content, err := command.CombinedOutput()

@@ -26,13 +26,13 @@ func (p plan) parts() (all []string) {
 func without(p plan, parts string) plan {
 	leaves := func(part string) bool { return slices.Contains(strings.Split(parts, ","), part) }
 	if leaves("crashes") {
-		p.Faults.Crashes = 0
+		p.Faults.Crashes, p.Faults.CrashWithin = 0, 0
 	}
 	if leaves("stale") {
-		p.Faults.Stale = 0
+		p.Faults.Stale, p.Faults.MostStale = 0, 0
 	}
 	if leaves("pauses") {
-		p.Faults.Pauses = 0
+		p.Faults.Pauses, p.Faults.MostPause = 0, 0
 	}
 	if leaves("portal") {
 		p.Portal = QuickPortal()

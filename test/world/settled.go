@@ -27,7 +27,7 @@ func (l *life) settled() string {
 	}
 	c := clusters[len(clusters)-1]
 	wanted := l.judge.sums[len(l.judge.sums)-1].sum
-	if c.State != emulator.ClusterRunning || c.Size != wanted || c.Version != l.version() {
+	if c.State != emulator.ClusterRunning || c.Size != max(wanted, l.least()) || c.Version != l.version() {
 		return fmt.Sprintf("the portal cluster is %s with %d workers at %s, %d are wanted", c.State, c.Size, c.Version, wanted)
 	}
 	nodes, problem := l.settledNodes(c)
@@ -38,6 +38,15 @@ func (l *life) settled() string {
 		problem = l.settledConditions()
 	}
 	return problem
+}
+
+// least is how many workers the portal keeps at least: one if it has refused a cluster without workers.
+func (l *life) least() int {
+	cp := &infrav1.PortalControlPlane{}
+	l.Get(key, cp)
+	record, err := operation.LoadRecord(cp)
+	l.must(err)
+	return record.MinWorkers
 }
 
 // settledNodes returns the names of the worker Nodes whose machines the portal runs.
