@@ -9,7 +9,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,7 +66,8 @@ type life struct {
 const endurance = 24 * time.Hour
 
 func (l *life) deployments() []*clusterv1.MachineDeployment {
-	all := list[clusterv1.MachineDeployment](l.World, l.management, schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "machinedeployments"})
+	resource := schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "machinedeployments"}
+	all := list[clusterv1.MachineDeployment](l.World, l.management, resource)
 	return slices.DeleteFunc(all, func(md *clusterv1.MachineDeployment) bool { return md.DeletionTimestamp != nil })
 }
 
@@ -273,7 +273,7 @@ func (l *life) deleteCluster() {
 	l.mend()
 	l.Let(10 * time.Second) // until the Cluster owns the objects that a user has just created
 	l.note("a user deletes the cluster")
-	l.must(client.IgnoreNotFound(l.client.Delete(context.Background(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})))
+	l.must(client.IgnoreNotFound(l.client.Delete(context.Background(), &clusterv1.Cluster{ObjectMeta: named(name)})))
 	l.Until("deleted", endurance, l.Left)
 }
 

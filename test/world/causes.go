@@ -34,7 +34,9 @@ var (
 
 	atChanges = []endpoint{atNetworks, atClusters, atScale, atUpgrade, atDeletion}
 	atIDs     = []endpoint{atScale, atUpgrade, atDeletion}
-	atReads   = []endpoint{{"GET", "/vpcs"}, {"GET", "/kubernetes-versions"}, {"GET", "/kubernetes-clusters/{cluster_id}/config"}, {"GET", "/jobs/{job_id}"}}
+	atReads   = []endpoint{
+		{"GET", "/vpcs"}, {"GET", "/kubernetes-versions"}, {"GET", "/kubernetes-clusters/{cluster_id}/config"}, {"GET", "/jobs/{job_id}"},
+	}
 	atAll     = append(append([]endpoint{}, atChanges...), atReads...)
 	atEntries = []endpoint{atLogin, {"POST", "/mfa/send-otp"}, atVerify}
 )
@@ -65,7 +67,9 @@ var causes = []cause{
 	{"invalid", atChanges, code(emulator.CodeInvalidParameter), []string{infrav1.RefusedReason}},
 	{"not allowed", atChanges, code(emulator.CodeOperationNotAllowed), []string{infrav1.RefusedReason}},
 	{"forbidden", atAll, func(*rand.Rand) emulator.Fault { return emulator.Fault{Status: 403} }, []string{infrav1.RefusedReason}},
-	{"maintenance", append(append([]endpoint{}, atAll...), atEntries...), func(*rand.Rand) emulator.Fault { return emulator.Fault{Status: 503} }, []string{infrav1.PortalUnavailableReason}},
+	{"maintenance", append(append([]endpoint{}, atAll...), atEntries...), func(*rand.Rand) emulator.Fault {
+		return emulator.Fault{Status: 503}
+	}, []string{infrav1.PortalUnavailableReason}},
 	{"lost answer to a change", atChanges, lost, []string{infrav1.OutcomeUnknownReason}},
 	{"lost answer to a read", atReads, lost, []string{infrav1.PortalUnavailableReason}},
 	{"slow", atAll, func(r *rand.Rand) emulator.Fault {
@@ -83,21 +87,26 @@ var causes = []cause{
 			emulator.Fault{Code: emulator.CodeResourceBusy, Status: 409}, emulator.Fault{Body: emulator.BodyInterrupted})
 	}, []string{infrav1.PortalUnavailableReason}},
 	{"another server", []endpoint{atLogin}, func(r *rand.Rand) emulator.Fault {
-		return oneOf(r, emulator.Fault{Body: emulator.BodyHTML}, emulator.Fault{Body: emulator.BodyEmpty}, emulator.Fault{Status: 302, Code: "ELSEWHERE", Body: emulator.BodyHTML},
+		return oneOf(r, emulator.Fault{Body: emulator.BodyHTML}, emulator.Fault{Body: emulator.BodyEmpty},
+			emulator.Fault{Status: 302, Code: "ELSEWHERE", Body: emulator.BodyHTML},
 			emulator.Fault{Status: 404, Code: "NO_PAGE", Body: emulator.BodyHTML}, emulator.Fault{Status: 404, Code: "NO_PAGE"},
 			emulator.Fault{Status: 405, Code: "NO_METHOD", Body: emulator.BodyEmpty})
 	}, []string{infrav1.PortalUnavailableReason}},
 	{"credentials", []endpoint{atLogin}, func(r *rand.Rand) emulator.Fault {
-		return oneOf(r, emulator.Fault{Status: 401, Code: "INVALID_CREDENTIALS"}, emulator.Fault{Status: 401}, emulator.Fault{Status: 400, Code: "WRONG_PASSWORD"},
+		return oneOf(r, emulator.Fault{Status: 401, Code: "INVALID_CREDENTIALS"}, emulator.Fault{Status: 401},
+			emulator.Fault{Status: 400, Code: "WRONG_PASSWORD"},
 			emulator.Fault{Status: 403, Code: "LOCKED"}, emulator.Fault{Status: 401, Body: emulator.BodyEmpty})
 	}, []string{infrav1.UnauthorizedReason, infrav1.PortalUnavailableReason}},
 	{"one-time code", []endpoint{atVerify}, func(r *rand.Rand) emulator.Fault {
 		return emulator.Fault{Status: oneOf(r, 400, 401, 403, 422), Code: oneOf(r, "INVALID_PARAMETER", "INVALID_OTP"), Field: "otp"}
 	}, []string{infrav1.UnauthorizedReason}},
-	{"job without room", []endpoint{atClusters, atScale, atUpgrade}, jobFails(emulator.CodeInsufficientCapacity), []string{infrav1.InsufficientCapacityReason}},
+	{"job without room", []endpoint{atClusters, atScale, atUpgrade}, jobFails(emulator.CodeInsufficientCapacity),
+		[]string{infrav1.InsufficientCapacityReason}},
 	{"job beyond a quota", []endpoint{atClusters, atScale}, jobFails(emulator.CodeQuotaExceeded), []string{infrav1.RefusedReason}},
 	{"job broken", atChanges, jobFails("PLATFORM_BROKEN"), []string{infrav1.InternalErrorReason}},
-	{"job forgotten", []endpoint{atNetworks, atClusters, atScale, atUpgrade}, func(*rand.Rand) emulator.Fault { return emulator.Fault{Job: emulator.JobForgotten} }, []string{infrav1.RefusedReason}},
+	{"job forgotten", []endpoint{atNetworks, atClusters, atScale, atUpgrade}, func(*rand.Rand) emulator.Fault {
+		return emulator.Fault{Job: emulator.JobForgotten}
+	}, []string{infrav1.RefusedReason}},
 	{"job without id", []endpoint{atNetworks, atClusters}, func(*rand.Rand) emulator.Fault { return emulator.Fault{Job: emulator.JobWithoutID} }, nil},
 	{"job leads to Alert", []endpoint{atScale, atUpgrade}, func(r *rand.Rand) emulator.Fault {
 		return emulator.Fault{

@@ -27,6 +27,11 @@
 // one for each purpose, and those of libraries are seeded, so a process lives one life at a time. The log of all steps and writes has a
 // digest: the same seed has the same digest.
 //
+// # Drawn lives
+//
+// TestLives draws whole lives: a portal that follows the specification, acts of users, and what goes wrong. A judge looks after each step, and
+// a person does what conditions ask for. To live one again: go -C test/world test . -vet=off -run TestLives -v -only 4711.
+//
 // # What can interrupt the provider
 //
 // [Faults] kill it before or after any of its writes, hold it up before a write while others act, and show it changes late. It starts again

@@ -61,7 +61,8 @@ func (j *judge) excused(reason string) bool {
 	case infrav1.PortalUnavailableReason:
 		return j.life.wasAway || traits.UniqueNames
 	case infrav1.RefusedReason: // rules of the portal that an act breaks, and clusters in Alert
-		return j.life.hard || !reflect.ValueOf(traits).IsZero() || slices.ContainsFunc(j.struck(), func(one *cause) bool { return strings.Contains(one.name, "job") })
+		return j.life.hard || !reflect.ValueOf(traits).IsZero() ||
+			slices.ContainsFunc(j.struck(), func(one *cause) bool { return strings.Contains(one.name, "job") })
 	}
 	return false
 }

@@ -62,7 +62,8 @@ func (l *life) vandalism() func(yield func(string, func()) bool) {
 			l.judge.explained("a thing", []metav1.Condition{{Type: "Available", Status: "False", Reason: "Some"}})
 		}},
 		{"blame", func() {
-			l.judge.explained("a thing", []metav1.Condition{{Type: "Available", Status: "False", Reason: infrav1.UnauthorizedReason, Message: "the portal refuses it"}})
+			c := metav1.Condition{Type: "Available", Status: "False", Reason: infrav1.UnauthorizedReason, Message: "the portal refuses it"}
+			l.judge.explained("a thing", []metav1.Condition{c})
 		}},
 		{"secrets", func() {
 			l.judge.explained("a thing", []metav1.Condition{{Type: "Available", Status: "False", Reason: "Some", Message: "with " + password}})

@@ -18,7 +18,8 @@ var (
 	lives = flag.Int("lives", 4, "how many drawn lives to live")
 	first = flag.Uint64("seed", 1, "seed of the first of them; the others follow")
 	only  = flag.Uint64("only", 0, "live the life of this seed only, in this process")
-	drop  = flag.String("drop", "", "what that life leaves out: step numbers, the numbers of troubles as t0, and portal, network, ties, stale, pauses, crashes")
+	drop  = flag.String("drop", "", "what that life leaves out, with commas: numbers of steps, "+
+		"the numbers of troubles as t0, and portal, network, ties, stale, pauses, crashes")
 )
 
 // children is how many lives are lived at a time, each in a process of its own, because the random numbers of libraries belong to the process.
@@ -63,7 +64,8 @@ func judgeChild(t *testing.T, seed uint64) {
 		return
 	}
 	left, tries := shorten(seed, verdict)
-	t.Errorf("seed %d: %s\n%s\nshortened in %d tries, again: go -C test/world test . -vet=off -run TestLives -v -only %d -drop '%s'\n%s", seed, verdict, output, tries, seed,
+	t.Errorf("seed %d: %s\n%s\nshortened in %d tries, "+
+		"again: go -C test/world test . -vet=off -run TestLives -v -only %d -drop '%s'\n%s", seed, verdict, output, tries, seed,
 		left, without(drawPlan(seed), left))
 }
 
