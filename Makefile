@@ -341,7 +341,7 @@ WAITING := ./test/stories . ./cloud/emulator/workload
 
 # Lives in virtual time with the real core (test/world, a module of its own). go vet would check a thousand dependencies there. How many lives
 # are drawn: make test always draws the same ones.
-LIVES := 40
+LIVES := 30
 WORLD := go -C test/world test . -vet=off -count 1 -timeout 3h
 
 # Packages whose tests start no API server and need nothing from bin/.
