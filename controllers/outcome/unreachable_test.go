@@ -44,7 +44,7 @@ func TestOneMessageForEveryCause(t *testing.T) {
 	}{
 		{401, "", "401"}, {401, `{"kind":"Status","status":"Failure","code":401}`, "401"}, {403, "", "403"}, {404, "page not found", "404"},
 		{405, "", "405"}, {302, "", "302"}, {429, "", "429"}, {500, "", "500"}, {503, "<html>", "503"}, {200, "ok", "no token"}, {200, "{}", "no token"},
-		{503, `{"error":{"code":"MAINTENANCE","message":"until noon"}}`, "until noon"},
+		{503, `{"error":{"code":"MAINTENANCE","message":"until noon"}}`, "MAINTENANCE"}, // the portal's words about a login are not shown
 	} {
 		server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(test.status)
