@@ -18,3 +18,11 @@ func Nightly(t *testing.T) {
 
 // AtNight reports whether the tests that call Nightly run.
 func AtNight() bool { return os.Getenv("PORTAL_TEST_NIGHTLY") != "" }
+
+// Long skips the test with go test's -short. make test sets it: it runs three stories, and make test-suites runs all.
+func Long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make test-suites runs this test")
+	}
+}

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:debug randseednop=0
-
 package world
 
 import (
 	"fmt"
 	mathrand "math/rand"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -24,14 +20,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-func TestMain(m *testing.M) {
-	runtime.GOMAXPROCS(1)   // a life is one thing after the other
-	debug.SetGCPercent(400) // it makes much garbage, and keeps little
-	os.Exit(m.Run())
-}
-
-// seedGlobals makes the random numbers of core and of Kubernetes' libraries the seed's. They are of the process, so only one life runs at a
-// time in it.
+// seedGlobals makes the random numbers of core and of Kubernetes' libraries the seed's.
 func seedGlobals(t *testing.T, seed uint64) {
 	cryptotest.SetGlobalRandom(t, seed)
 	utilrand.Seed(int64(seed))

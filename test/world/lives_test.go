@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -22,28 +21,15 @@ var (
 		"the numbers of troubles as t0, and portal, network, ties, stale, pauses, crashes")
 )
 
-// children is how many lives are lived at a time, each in a process of its own, because the random numbers of libraries belong to the process.
-const children = 2
-
 // TestLives lives drawn lives. A life that goes wrong is shortened, and printed as a test.
 func TestLives(t *testing.T) {
 	if *only != 0 {
 		liveOne(t, without(drawPlan(*only), *drop))
 		return
 	}
-	seeds, wait := make(chan uint64), sync.WaitGroup{}
-	for range children {
-		wait.Go(func() {
-			for seed := range seeds {
-				judgeChild(t, seed)
-			}
-		})
-	}
 	for n := range *lives {
-		seeds <- *first + uint64(n)
+		judgeChild(t, *first+uint64(n))
 	}
-	close(seeds)
-	wait.Wait()
 }
 
 // liveOne lives a life, and fails the test with what the judges say.
