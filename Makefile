@@ -330,14 +330,14 @@ ON_MODEL := GOGC=400 go test ./controllers/claims -run $(HISTORIES) -rapid.check
 # containers.
 TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /test/e2e | sort -r)
 # The suites that make test leaves out, the longest ones first. Each checks one promise of the documentation, and CI runs them after make test.
-SUITES := ownership|topology|gitops|attacks|capibehavior|rights|release|contract
+SUITES := ownership|stories|topology|gitops|attacks|capibehavior|rights|release|contract
 # The suites that only make nightly runs (CONTRIBUTING.md says which changes need them earlier).
 NIGHTLY := autoscaler|hostile|randomized|secrets
 GOTEST := go test
 # Suites start API servers, so memory limits the number of packages that run at a time (-p) on any number of cores.
 ON_SERVERS = KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} $(GOTEST) -timeout 60m -skip $(HISTORIES)
-# Packages whose tests wait for servers. They come first, so that tests that only calculate fill the pauses.
-WAITING := ./test/stories . ./cloud/emulator/workload
+# Packages whose tests start servers and are no suites: make test-suites runs them, too.
+SERVERS := . ./cloud/emulator/workload
 
 # Lives in virtual time with the real core (test/world, a module of its own). go vet would check a thousand dependencies there. How many lives
 # are drawn: make test always draws the same ones.
@@ -354,18 +354,18 @@ check: ## Build, vet and run the unit tests, without API servers (a minute; befo
 	PORTAL_TEST_WITHOUT_KUBE=1 go test $(CHECKED)
 
 .PHONY: test
-test: kube build ## Run the packages' tests and the stories (8 to 20 minutes on 2 cores; before a pull request)
-	@echo "10,000 random histories on a model (controllers/claims), and beside them everything else"
-	@$(ON_MODEL) -rapid.seed=1 & model=$$!; trap 'kill $$model 2>/dev/null || true' EXIT; \
-	$(WORLD) -lives $(LIVES); $(ON_SERVERS) -short -p 3 $(WAITING) $$(grep -vE '/test/($(SUITES)|$(NIGHTLY))$$' <<<"$(TESTED)"); wait $$model
-	@echo 'make test left out $(words $(subst |, ,$(SUITES))) suites: make test-suites runs them. make nightly runs $(words $(subst |, ,$(NIGHTLY))) more'
+test: kube build ## Run the packages' tests, lives in virtual time, and three stories on real servers (6 to 15 minutes; before a pull request)
+	@echo "10,000 random histories on a model (controllers/claims), lives with the real core (test/world), and beside them everything else"
+	@$(ON_MODEL) -rapid.seed=1 & model=$$!; $(WORLD) -lives $(LIVES) & world=$$!; trap 'kill $$model $$world 2>/dev/null || true' EXIT; \
+	$(ON_SERVERS) -short -p 2 ./test/stories $$(grep -vE '/test/($(SUITES)|$(NIGHTLY))$$|/emulator/workload$$|provider-portal$$' <<<"$(TESTED)"); wait $$model; wait $$world
+	@echo 'make test left out suites on real servers: make test-suites runs them, and make nightly $(words $(subst |, ,$(NIGHTLY))) more'
 
 # In the folder test/.
 in_test = $(addprefix ./test/,$(subst |, ,$(1)))
 
 .PHONY: test-suites
 test-suites: kube build $(GOTESTSUM) ## Run the suites on real servers that make test leaves out
-	@$(ON_SERVERS) -p 2 $(call in_test,$(SUITES))
+	@$(ON_SERVERS) -p 2 $(call in_test,$(SUITES)) $(SERVERS)
 test-suites: GOTEST := $(GOTESTSUM) --format pkgname --format-icons text --
 
 .PHONY: test-all
@@ -401,8 +401,7 @@ lives: ## Live drawn lives with the real core at random portals, in virtual time
 
 .PHONY: exhaustive
 exhaustive: ## Interrupt the provider at each write of a small life, and show it each change late or not at all (test/world; an hour on 2 cores)
-	@for test in 'TestCrashAtEveryWrite|TestStaleReadAtEveryChange' TestLostChangeAtEveryChange; do $(WORLD) -run "$$test" -every 1 & pids+=" $$!"; done; \
-	failed=; for pid in $$pids; do wait $$pid || failed=1; done; [ -z "$$failed" ]
+	$(WORLD) -run AtEvery -every 1
 
 .PHONY: bench-fleet-virtual
 bench-fleet-virtual: N ?= 1000

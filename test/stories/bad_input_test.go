@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const missingVPC = "VPC that does not exist"
@@ -21,6 +22,7 @@ const missingVPC = "VPC that does not exist"
 // As long as the mistake lasts, the provider sends at most two requests a minute to the portal. The story looks until the provider has tried
 // one of the mistakes again. TestBackoffGrows of controllers/outcome has the times between attempts.
 func TestBadInputIsExplained(t *testing.T) {
+	suite.Long(t)
 	t.Parallel()
 	tests := map[string]struct {
 		wrong func(*story)

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // version asks the API server for its version with the stored kubeconfig, as a user does.
@@ -40,6 +41,7 @@ func (s *story) version() error {
 // connection. How soon is checked in virtual time: TestLossAndReturn of controllers/workload has the time until a loss is noticed, and
 // TestFetchesWhatNoLongerWorks of controllers/portalcontrolplane the time until another kubeconfig is used.
 func TestRotation(t *testing.T) {
+	suite.Long(t)
 	t.Parallel()
 	s := newStory(t)
 	s.apply()

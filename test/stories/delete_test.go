@@ -37,6 +37,7 @@ func (s *story) operation() operation.Type {
 
 // TestDeleteEverythingAtOnce deletes the whole manifest, including the Secret, in reverse order.
 func TestDeleteEverythingAtOnce(t *testing.T) {
+	suite.Long(t)
 	t.Parallel()
 	s := newStory(t)
 	s.portalCluster.Spec.Network = &infrav1.PortalNetwork{CIDR: "10.20.0.0/24"}
@@ -55,6 +56,7 @@ func TestDeleteEverythingAtOnce(t *testing.T) {
 // 60 failed creations, which are more than an event may contain, and a network. A namespace that is being deleted accepts no events, so the
 // manager's log has both.
 func TestRemainsAreReported(t *testing.T) {
+	suite.Long(t)
 	t.Parallel()
 	s := newStory(t)
 	s.portalCluster.Spec.Network = &infrav1.PortalNetwork{CIDR: "10.20.0.0/24"}
@@ -91,6 +93,7 @@ func (s *story) events() (messages []string) {
 // TestDeleteInForeground makes the garbage collector delete everything that the Cluster owns. An admission policy refuses these requests,
 // and core deletes the objects in its own order.
 func TestDeleteInForeground(t *testing.T) {
+	suite.Long(t)
 	t.Parallel()
 	s := newStory(t)
 	s.apply()
@@ -103,6 +106,7 @@ func TestDeleteInForeground(t *testing.T) {
 // TestProtected checks that deletion protection refuses every deletion except that of clusterctl move, until the user removes it. Nor does
 // the deletion of the MachineDeployment remove nodes: a GitOps tool that prunes deletes it too.
 func TestProtected(t *testing.T) {
+	suite.Long(t)
 	t.Parallel()
 	s := newStory(t)
 	protected := map[string]string{infrav1.DeletionProtectionAnnotation: "True"} // every value but "" and "false" protects

@@ -62,6 +62,7 @@ func (r *trap) got() []string {
 // TestKubeconfigSecret changes the kubeconfig Secret of a running cluster as users do: they damage it, replace it, manage it themselves, and
 // delete it.
 func TestKubeconfigSecret(t *testing.T) {
+	suite.Long(t)
 	t.Parallel()
 	s, r := newStory(t), setTrap(t)
 	s.apply()

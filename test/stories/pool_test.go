@@ -100,6 +100,7 @@ func (s *poolStory) poolGone() {
 // the pool. The first scale-down waits for a Pod that two budgets match, which the eviction API refuses with an internal error, forever. The
 // condition names the Pod and the reason, and when the budgets are gone, the scale-down goes on.
 func TestPool(t *testing.T) {
+	suite.Long(t)
 	t.Parallel()
 	s := newPoolStory(t, 1, 3)
 	s.poolSettled(1, 3)

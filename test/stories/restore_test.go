@@ -26,6 +26,7 @@ import (
 // the objects stay, too (test/ownership). The garbage collector's deletion of MachineDeployments and pools alone is in
 // TestCollectedDeploymentsKeepTheirWorkers of controllers/portalcontrolplane and TestCountDesired of controllers/workers.
 func TestRestoreWithStaleOwners(t *testing.T) {
+	suite.Long(t)
 	t.Parallel()
 	withoutPolicy(t)
 	s := restored(t)

@@ -123,6 +123,7 @@ func TestPlain(t *testing.T) {
 // TestSharedIdentity uses one account in two namespaces that cannot read its Secret. The namespaces can use the account only while the identity
 // allows them to, and in the zones that it allows. A namespace can always delete the clusters that it has created.
 func TestSharedIdentity(t *testing.T) {
+	suite.Long(t)
 	t.Parallel()
 	a, b, third := newStory(t), newStory(t), newStory(t)
 	shared, secret := a.newShared("shared", &infrav1.PortalIdentityLimits{Zones: []string{"zone-1"}})

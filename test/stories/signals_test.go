@@ -23,6 +23,7 @@ import (
 // Warning event report it. A health check that waits for Ready does not pass with the Ready condition of the old spec. Then the user asks for
 // a lower version, and for the running one. TestHoldsWarnOnce of controllers/portalcontrolplane counts events and requests in virtual time.
 func TestRefusedUpgradeIsSeen(t *testing.T) {
+	suite.Long(t)
 	t.Parallel()
 	s := newStory(t)
 	s.apply()
