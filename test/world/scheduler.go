@@ -168,6 +168,9 @@ func (s *scheduler) candidates() (all []func(), next time.Time) {
 // lookAgain is how often run looks although nothing is due: the portal changes without a write.
 const lookAgain = 2 * time.Second
 
+// mostSteps ends a life that does not rest, in which nothing more is reached. Most lives take 2,000 to 20,000 steps.
+const mostSteps = 200_000
+
 // run lets things happen until done holds, for at most the given time. It reports whether done holds.
 func (s *scheduler) run(atMost time.Duration, done func() bool) bool {
 	end := time.Now().Add(atMost)
@@ -176,7 +179,7 @@ func (s *scheduler) run(atMost time.Duration, done func() bool) bool {
 		if done() {
 			return true
 		}
-		if !time.Now().Before(end) {
+		if !time.Now().Before(end) || s.steps > mostSteps {
 			return false
 		}
 		all, next := s.candidates()
