@@ -52,12 +52,6 @@ func (s *story) compose() {
 	s.deployment = newDeployment(meta, 2)
 }
 
-func newTemplate(meta metav1.ObjectMeta, offering string) *infrav1.PortalMachineTemplate {
-	template := &infrav1.PortalMachineTemplate{ObjectMeta: meta}
-	template.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: offering, SSHKeyPair: "ops"}
-	return template
-}
-
 // newDeployment returns a MachineDeployment that uses the PortalMachineTemplate of the same name.
 func newDeployment(meta metav1.ObjectMeta, replicas int32) *clusterv1.MachineDeployment {
 	return &clusterv1.MachineDeployment{ObjectMeta: meta, Spec: clusterv1.MachineDeploymentSpec{

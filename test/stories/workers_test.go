@@ -168,22 +168,3 @@ func (s *story) resume() {
 	s.Helper()
 	suite.Change(s.Fixture, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
 }
-
-// rollOut changes the version of the MachineDeployment's Machines, as users do after an upgrade, and waits until the rollout has
-// replaced all Machines.
-func (s *story) rollOut(version string) {
-	s.Helper()
-	old := map[string]bool{}
-	for _, m := range s.Machines() {
-		old[m.Name] = true
-	}
-	suite.Change(s.Fixture, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Version = version })
-	s.Eventually(func() (left []string) {
-		for _, m := range s.Machines() {
-			if old[m.Name] {
-				left = append(left, m.Name)
-			}
-		}
-		return left
-	}).Should(BeEmpty(), "Machines of the old revision")
-}
