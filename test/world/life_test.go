@@ -33,13 +33,15 @@ func seeded(t *testing.T, o Options, live func(w *World)) (fingerprint string) {
 	seedGlobals(t, o.Seed)
 	began, cpu := time.Now(), cpuTime()
 	Run(t, o, func(w *World) {
+		defer func() { // also if the life goes wrong
+			if to := os.Getenv("WORLD_LOG"); to != "" {
+				w.must(os.WriteFile(fmt.Sprintf("%s-%d-%s", to, o.Seed, w.fingerprint()), []byte(strings.Join(w.log, "\n")), 0o600))
+			}
+		}()
 		live(w)
 		fingerprint = w.fingerprint()
 		t.Logf("seed %d: %d steps and %d API requests in %s, %d crashes, %d evictions, digest %s",
 			o.Seed, w.steps, w.management.requests, time.Since(w.start).Round(time.Second), w.crashes, w.evicted, fingerprint)
-		if to := os.Getenv("WORLD_LOG"); to != "" {
-			w.must(os.WriteFile(fmt.Sprintf("%s-%d-%s", to, o.Seed, fingerprint), []byte(strings.Join(w.log, "\n")), 0o600))
-		}
 	})
 	t.Logf("seed %d: %s, %s of CPU time", o.Seed, time.Since(began).Round(time.Millisecond), (cpuTime() - cpu).Round(time.Millisecond))
 	return fingerprint
