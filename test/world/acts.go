@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -163,22 +162,24 @@ func (l *life) newTemplate() {
 // foreign points a MachineDeployment to a template that the portal cannot honor for this cluster, and back.
 func (l *life) foreign(n, m int) string {
 	md := l.draw(n)
-	if md == nil {
+	if md == nil || !l.created() {
 		return ""
 	}
-	t := &infrav1.PortalMachineTemplate{ObjectMeta: named("other")}
-	t.Spec.Template.Spec.ServiceOfferingID, t.Spec.Template.Spec.SSHKeyPair = "large", "ops"
-	if err := l.client.Create(context.Background(), t); !apierrors.IsAlreadyExists(err) {
-		l.must(err)
-	}
+	l.must(client.IgnoreAlreadyExists(l.client.Create(context.Background(), NewTemplate("other", "large"))))
 	before := md.Spec.Template.Spec.InfrastructureRef.Name
-	l.judge.uncertain++
 	l.edit(n, "", func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = "other" })
 	l.Let(time.Duration(m) * 200 * time.Millisecond)
 	if l.Get(client.ObjectKeyFromObject(md), md) && md.DeletionTimestamp == nil {
 		Edit(l.World, client.ObjectKeyFromObject(md), md, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = before })
 	}
 	return "a template with another offering for " + md.Name + ", and back"
+}
+
+// created reports whether the portal has made the cluster. Until then, the templates still decide of what size its nodes are.
+func (l *life) created() bool {
+	return slices.ContainsFunc(l.Portal.Clusters(), func(c emulator.Cluster) bool {
+		return c.State != emulator.ClusterCreating && c.State != emulator.ClusterFailed
+	})
 }
 
 func (l *life) upgrade(int, int) string {

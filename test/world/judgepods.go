@@ -165,7 +165,7 @@ func (j *judge) drainBegins(of types.UID, node string) {
 	j.drains[string(of)] = true
 	c := clusters[len(clusters)-1]
 	workers := slices.DeleteFunc(slices.Clone(c.Nodes), func(n emulator.Node) bool { return n.ControlPlane || n.Gone })
-	if sums := j.sumsAround(time.Now()); max(c.Size, len(workers)) <= slices.Min(sums) && j.uncertain == 0 {
+	if sums := j.sumsAround(time.Now()); max(c.Size, len(workers)) <= slices.Min(sums) {
 		j.wrong("drains", "the drain of %s begins while there are %d workers and %v are wanted (%s)", node, len(workers), sums, c.State)
 	}
 }

@@ -46,9 +46,8 @@ type judge struct {
 	revision uint64
 	second   int64
 
-	sums      []span
-	uncertain int // acts after which some replicas may or may not count
-	asked     time.Time
+	sums  []span
+	asked time.Time
 
 	named map[string]string // the names of portal clusters, by id
 	alive map[string]bool   // those that are not deleted and have not failed
@@ -106,7 +105,7 @@ func (j *judge) lookAtEntry(e emulator.LogEntry) {
 	}
 	var from, to int
 	if n, _ := fmt.Sscanf(e.Detail, "size %d → %d", &from, &to); n == 2 && e.Object == "cluster" {
-		if sums := j.sumsAround(j.asked); !allowed(from, to, sums) && j.uncertain == 0 {
+		if sums := j.sumsAround(j.asked); !allowed(from, to, sums) {
 			j.wrong("sizes", "the portal was asked to go from %d to %d workers at %s while %v were wanted", from, to, j.asked.Sub(j.start), sums)
 		}
 	}
