@@ -230,7 +230,7 @@ const (
 	EventMachineMoved = "MachineMoved"
 	// EventUnexpectedWorkersRemoved: the portal removed other workers than expected.
 	EventUnexpectedWorkersRemoved = "UnexpectedWorkersRemoved"
-	// EventUndrainedWorkersRemoved: the portal removed worker nodes that took Pods.
+	// EventUndrainedWorkersRemoved: the portal removed worker nodes that were not drained.
 	EventUndrainedWorkersRemoved = "UndrainedWorkersRemoved"
 	// EventNetworkRemains: the network created from a CIDR, or the VPC that was to be created, cannot be deleted by the portal's API.
 	EventNetworkRemains = "NetworkRemains"

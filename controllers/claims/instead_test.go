@@ -108,15 +108,16 @@ func TestNoteBatch(t *testing.T) {
 	}.check(t)
 }
 
-// TestUndrained checks that the nodes are named which the portal removed although they took Pods.
+// TestUndrained checks that the nodes are named which the portal removed although they were not drained.
 func TestUndrained(t *testing.T) {
-	before := Snapshot([]Node{node("n1"), node("n2"), node("n3", gone)})
+	before := Snapshot([]Node{node("n1"), node("n2", cordoned), node("n3", gone), node("n4", cordoned, notReady)})
 	for title, test := range map[string]struct {
 		now  []Node
 		want []string
 	}{
-		"the drained one": {three[:2], nil},
-		"another one":     {[]Node{node("n2"), node("n3", gone)}, []string{"n1"}},
+		"the drained one, and one that had failed": {three[:2], nil},
+		"one that took Pods":                       {[]Node{node("n2"), node("n3", gone)}, []string{"n1"}},
+		"one amid its drain":                       {[]Node{node("n1"), node("n3", gone)}, []string{"n2"}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			plan := Decide(View{ClusterID: "c1", Now: epoch.Add(time.Hour), Desired: 2, Size: 2, ScaledDown: true, Before: before, Nodes: test.now})

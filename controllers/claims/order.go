@@ -84,10 +84,12 @@ type NodeSnapshot struct {
 	UID     string `json:"uid"`
 	Created int64  `json:"created"` // in seconds since 1970, which is as exact as Kubernetes is
 	// Schedulable: the node took Pods. If the operation fails, this is true until lifecycle.RestoreScheduling has looked at the node.
-	Schedulable bool   `json:"schedulable,omitempty"`
-	Name        string `json:"name,omitempty"`
-	Batch       string `json:"batch,omitempty"`
-	Position    int    `json:"position,omitempty"`
+	Schedulable bool `json:"schedulable,omitempty"`
+	// Undrained: the node took no Pods, and may have had some, because its drain had not ended, or because a person had cordoned it.
+	Undrained bool   `json:"undrained,omitempty"`
+	Name      string `json:"name,omitempty"`
+	Batch     string `json:"batch,omitempty"`
+	Position  int    `json:"position,omitempty"`
 }
 
 // Snapshot records the nodes before a scale, to compare them with those after it.
@@ -98,8 +100,14 @@ func Snapshot(nodes []Node) (seen []NodeSnapshot) {
 	return seen
 }
 
+// HadPods reports whether Pods may have run on the node.
+func (n NodeSnapshot) HadPods() bool { return n.Schedulable || n.Undrained }
+
 func (n Node) snapshot() NodeSnapshot {
-	return NodeSnapshot{UID: n.UID, Created: n.Created.Unix(), Schedulable: !n.Cordoned, Name: n.Name, Batch: n.Batch, Position: n.Position}
+	return NodeSnapshot{
+		UID: n.UID, Created: n.Created.Unix(), Schedulable: !n.Cordoned, Undrained: n.Cordoned && n.Ready && !n.drained(),
+		Name: n.Name, Batch: n.Batch, Position: n.Position,
+	}
 }
 
 // MadeBy returns the batch of a node. If the node does not say, it is the batch that was known when the last scale or upgrade began, or this

@@ -33,7 +33,7 @@ type Plan struct {
 	Before []NodeSnapshot
 
 	// OrderObserved reports that the last scale-down was compared with the nodes that it left. Evidence is what is known now, and
-	// Undrained are the nodes that it removed although they took Pods. The plan contains nothing else then.
+	// Undrained are the nodes that it removed although they were not drained. The plan contains nothing else then.
 	OrderObserved bool
 	Evidence      Evidence
 	Undrained     []string
@@ -92,7 +92,7 @@ func (p *planner) observeOrder() bool {
 	p.plan.OrderObserved, p.plan.Evidence = true, p.Evidence.learn(p.Before, p.plan.Present)
 	gone, _ := split(p.Before, p.plan.Present)
 	for _, n := range gone {
-		if n.Schedulable {
+		if n.HadPods() {
 			p.plan.Undrained = append(p.plan.Undrained, n.Name)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // RecordWork records what the nodes show of a scale or an upgrade: that the portal works on them and, when the operation has failed, whether
 // repeating it may cost something (operation/brake.go). An upgrade is observed while it runs, because the portal may make the node
 // schedulable at which it fails. live reads the workers past the cache, which may not show the end yet. If a scale-down has failed, the nodes
-// are named that it removed although they took Pods. One that disappears later is not named.
+// are named that it removed although they were not drained. One that disappears later is not named.
 func RecordWork(
 	ctx context.Context, p *pass.Pass, running Running, machines []clusterv1.Machine, live func(context.Context) ([]corev1.Node, error),
 ) error {
@@ -51,10 +51,10 @@ func RecordWork(
 	return err
 }
 
-// undrained names the nodes that took Pods before a scale-down and do not exist any more.
+// undrained names the nodes that were not drained before a scale-down and do not exist any more.
 func undrained(op *operation.Operation, nodes []corev1.Node) (names []string) {
 	for _, b := range op.Before {
-		if op.RemovesNodes() && b.Schedulable && !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return string(n.UID) == b.UID }) {
+		if op.RemovesNodes() && b.HadPods() && !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return string(n.UID) == b.UID }) {
 			names = append(names, b.Name)
 		}
 	}

@@ -46,10 +46,10 @@ var (
 // undrained counts for a cluster, unlike the others: an alert about killed Pods has to name it, and most clusters never have one.
 var undrained = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Namespace: namespace, Name: "undrained_workers_removed_total",
-	Help: "Worker nodes that the portal removed although they took Pods, which were killed without an eviction, by control plane.",
+	Help: "Worker nodes that the portal removed although they were not drained, so Pods were killed without an eviction, by control plane.",
 }, []string{"namespace", "name"})
 
-// UndrainedRemoved counts worker nodes of a control plane that the portal removed although they took Pods.
+// UndrainedRemoved counts worker nodes of a control plane that the portal removed although they were not drained.
 func UndrainedRemoved(namespace, name string, nodes int) {
 	undrained.WithLabelValues(namespace, name).Add(float64(nodes))
 }

@@ -60,13 +60,13 @@ func (p *Pass) WarnBoth(reason, action, format string, args ...any) {
 	}
 }
 
-// WarnUndrained warns of nodes that a scale-down removed although they took Pods, if there are any.
+// WarnUndrained warns of nodes that a scale-down removed although they were not drained, if there are any.
 func (p *Pass) WarnUndrained(nodes []string, why string) {
 	if len(nodes) == 0 {
 		return
 	}
 	metrics.UndrainedRemoved(p.ControlPlane.Namespace, p.ControlPlane.Name, len(nodes))
-	p.WarnBoth(infrav1.EventUndrainedWorkersRemoved, "scale", "The portal removed %s, which took Pods, so these Pods were killed without an eviction. %s",
+	p.WarnBoth(infrav1.EventUndrainedWorkersRemoved, "scale", "The portal removed %s without a drain, so Pods there were killed without an eviction. %s",
 		outcome.Names(nodes), why)
 }
 

@@ -32,7 +32,7 @@ func ExpectedOrder(p *pass.Pass) infrav1.RemovalOrderStatus {
 }
 
 // recordOrder records what the last scale-down has shown about the order in which the portal removes workers, and warns of nodes that it
-// removed although they took Pods, also if the user has set the order.
+// removed although they were not drained, also if the user has set the order.
 func recordOrder(ctx context.Context, p *pass.Pass, plan claims.Plan) error {
 	if !plan.OrderObserved {
 		return nil

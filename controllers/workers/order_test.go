@@ -25,7 +25,7 @@ func scaledDown() *scene {
 }
 
 // TestNoteOrder checks the result of a compared scale-down: the record, an event if another order is expected now, and a Warning on both
-// objects if nodes were removed that took Pods, also if the user has set the order.
+// objects if nodes were removed that were not drained, also if the user has set the order.
 func TestNoteOrder(t *testing.T) {
 	tests := map[string]struct {
 		set             infrav1.RemovalOrder

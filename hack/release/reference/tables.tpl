@@ -108,7 +108,7 @@ condition's reason and message. Other events:
 | `NodeDrainBlocked` | the Pods in the message cannot be evicted. [A drain blocks](troubleshooting.md#a-drain-blocks) |
 | `MachineMoved` | a Machine got another Node. The message has the reason |
 | `UnexpectedWorkersRemoved` | the portal removed other workers than expected, perhaps with their Pods. [Set the order](scale.md#which-node-goes) |
-| `UndrainedWorkersRemoved` | the portal removed nodes that took Pods, which are lost. [Rule it out](scale.md#which-node-goes) |
+| `UndrainedWorkersRemoved` | the portal removed nodes that were not drained, so Pods are lost. [Rule it out](scale.md#which-node-goes) |
 | `NetworkRemains`, `NetworkMayRemain` | a network or VPC [remains](deletion.md), or may remain |
 | `VolumesRemain`, `VolumesMayRemain` | volumes [remain](deletion.md), billed, or the provider cannot name all of them |
 | `PortalClusterRetained` | the object is gone, and the portal cluster stays, billed |
@@ -225,7 +225,7 @@ does not change them. Only the active manager reports them.
 | --- | --- | --- | --- |
 | `capportal_jobs_in_flight` | gauge | `operation` | Jobs whose end the manager has not seen yet. |
 | `capportal_oldest_job_start_timestamp_seconds` | gauge | `operation` | When the oldest job in flight was requested, as a Unix time. Absent if no job is in flight. |
-| `capportal_undrained_workers_removed_total` | counter | `name`, `namespace` | Nodes of the control plane that the portal removed although they took Pods. |
+| `capportal_undrained_workers_removed_total` | counter | `name`, `namespace` | Nodes of the control plane that the portal removed although they were not drained. |
 | `capportal_job_duration_seconds` | histogram | `operation`, `outcome` | Time from the request until the manager saw the end of the job. `outcome` is `succeeded` or `failed`. |
 | `capportal_unknown_outcomes` | gauge | `operation` | Creations that wait for a person ([`OutcomeUnknown`](restore.md#a-creation-whose-outcome-is-unknown)). |
 
