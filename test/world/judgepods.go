@@ -22,7 +22,7 @@ type pods struct {
 	removed map[string]bool  // machines that are gone
 	orders  []recordedOrder
 	job     []emulator.LogEntry // removals of the scale job that runs
-	killed  int                 // removals of schedulable nodes that killed Pods
+	killed  int                 // removals that killed Pods
 	drains  map[string]bool     // that have begun: UIDs of Nodes and Machines
 }
 
@@ -113,16 +113,13 @@ func (j *judge) lookAtRemoval(e emulator.LogEntry) {
 }
 
 func (j *judge) judgeRemoval(e emulator.LogEntry) {
-	if !e.Removal.Cordoned {
-		j.killed++
-	}
+	j.killed++
 	if portal := j.Portal.VictimOrder(); orderKnown(portal, j.orderAt(j.asked)) && !j.ambiguous(e.Removal.Machine) {
 		j.wrong("killed", "node %s was removed, and the order, %s, was known: %s", e.ID, portal, e.Removal)
 	}
 }
 
-// warned checks that a Warning tells of Pods that were killed on nodes that took Pods. A manager that crashes in between cannot. The provider
-// does not yet warn of a cordoned node whose drain had not ended when the portal removed it instead of a drained one.
+// warned checks that a Warning tells of Pods that were killed. A manager that crashes in between cannot.
 func (j *judge) warned() {
 	if j.killed == 0 || j.crashes > 0 {
 		return
@@ -132,7 +129,7 @@ func (j *judge) warned() {
 			return
 		}
 	}
-	j.wrong("silent", "%d schedulable nodes were removed with Pods on them, and no Warning says so", j.killed)
+	j.wrong("silent", "%d nodes were removed with Pods on them, and no Warning says so", j.killed)
 }
 
 // lookAtDrain judges the provider's own drains.
