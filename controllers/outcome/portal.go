@@ -61,7 +61,8 @@ var stalled = []struct {
 	reason, state, do string
 }{
 	{cloud.IsMFARequired, infrav1.MFARequiredReason, "the portal asks for a one-time code", "Add key totpSeed to the identity Secret, or use a portal user without MFA"},
-	{cloud.IsCodeRefused, infrav1.UnauthorizedReason, "the portal refused the one-time code", "Check key totpSeed of the identity Secret, and the clocks of the manager and the portal"},
+	{cloud.IsCodeRefused, infrav1.UnauthorizedReason, "the portal refused the one-time code", "If this lasts for minutes, check key totpSeed " +
+		"of the identity Secret, and the clocks of the manager and the portal"},
 	{cloud.IsTokenRefused, infrav1.UnauthorizedReason, "the portal refuses the token that it has just issued", "Report this to the portal's support"},
 	{cloud.IsUnauthorized, infrav1.UnauthorizedReason, "the portal refused the login", "Correct email and password in the identity Secret"},
 	{cloud.IsForbidden, infrav1.RefusedReason, "the portal user may not do this", "Give the user the right to do it, or use another user in the identity Secret"},
