@@ -74,6 +74,9 @@ func (j *judge) struck() (all []*cause) {
 			all = append(all, one)
 		}
 	}
+	if j.codeTwice {
+		all = append(all, causeOf("one-time code"))
+	}
 	return all
 }
 

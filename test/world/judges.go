@@ -46,8 +46,10 @@ type judge struct {
 	revision uint64
 	second   int64
 
-	sums  []span
-	asked time.Time
+	sums      []span
+	asked     time.Time
+	coded     time.Time // when a one-time code was accepted
+	codeTwice bool      // a new manager has sent the same code again. A portal accepts it once
 
 	named map[string]string // the names of portal clusters, by id
 	alive map[string]bool   // those that are not deleted and have not failed
@@ -60,6 +62,9 @@ type span struct {
 	sum      int
 	from, to time.Time // to is zero while it is wanted
 }
+
+// codeLasts is how long a one-time code may be in use: three steps of 30 seconds.
+const codeLasts = 90 * time.Second
 
 // lag is how old the replicas may be on which a request of the portal is based: storing the intent, calling the portal and storing the answer
 // take at most 80 seconds, and the cache is a few seconds late.
@@ -81,20 +86,23 @@ func (j *judge) wrong(rule, format string, args ...any) {
 
 // look is called after each step.
 func (j *judge) look() {
-	if now := j.management.store.now(); now != j.revision {
-		j.revision = now
+	changed := j.management.store.now() != j.revision
+	j.revision = j.management.store.now()
+	if changed {
 		j.lookAtSums()
+	}
+	var fresh []emulator.LogEntry
+	fresh, j.entries = j.Portal.RequestLogFrom(j.entries)
+	for _, e := range fresh {
+		j.lookAtEntry(e)
+	}
+	if changed { // after the requests, whose answers the conditions show
 		j.lookAtConditions()
 	}
 	if now := int64(time.Since(j.start) / time.Second); now != j.second {
 		j.second = now
 		j.lookAtNodes()
 		j.lookAtMachines()
-	}
-	var fresh []emulator.LogEntry
-	fresh, j.entries = j.Portal.RequestLogFrom(j.entries)
-	for _, e := range fresh {
-		j.lookAtEntry(e)
 	}
 }
 
@@ -124,6 +132,10 @@ func (j *judge) lookAtRequest(e emulator.LogEntry) {
 		j.wrong("budget", "%s", e)
 	case e.Method == http.MethodPost && strings.HasSuffix(e.Route, "/scale"):
 		j.asked = e.Time
+	case e.Route == atVerify.path && e.Status < http.StatusMultipleChoices:
+		j.coded = e.Time
+	case e.Route == atVerify.path && e.Time.Sub(j.coded) < codeLasts:
+		j.codeTwice = true
 	}
 }
 
