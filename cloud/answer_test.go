@@ -3,7 +3,6 @@
 package cloud
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -71,18 +70,5 @@ func TestObserve(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, calls); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-// TestRawRecords checks that Raw keeps fields that the specification does not show.
-func TestRawRecords(t *testing.T) {
-	c := newClient(t, testConfig(answersWith(200, `{"instances":[{"id":"1","ip":"10.0.0.7"}]}`)))
-	list, err := c.Instances(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var record map[string]string
-	if err := json.Unmarshal(list[0].Raw, &record); err != nil || record["ip"] != "10.0.0.7" {
-		t.Errorf("%s, %v", list[0].Raw, err)
 	}
 }

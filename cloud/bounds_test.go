@@ -4,15 +4,11 @@ package cloud
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // TestBodyOfTheLargestSize checks that a body of the maximum size is read, and that one more byte is too large.
@@ -32,29 +28,6 @@ func TestBodyOfTheLargestSize(t *testing.T) {
 	}
 }
 
-// TestWaitingClientGivesUp checks that a client repeats a request five times if the portal always refuses it.
-func TestWaitingClientGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		portal := newByPath(map[string]func(*http.Request) *http.Response{"/kubernetes-versions": always(429, ``)})
-		config := testConfig(portal)
-		config.Wait = true
-		if err := look(t, newClient(t, config)); !IsRateLimited(err) || portal.calls["/kubernetes-versions"] != 1+maxWaitedReplays {
-			t.Errorf("asked %d times: %v", portal.calls["/kubernetes-versions"], err)
-		}
-	})
-}
-
-// TestErrorsBeforeTheWireNameTheCall checks that an error of a request that was never sent names the call, too.
-func TestErrorsBeforeTheWireNameTheCall(t *testing.T) {
-	config := testConfig(newByPath(nil))
-	config.Limiter = ratelimit.NewLimiter(ratelimit.Options{Limit: 1, Burst: 1})
-	c := newClient(t, config)
-	_ = look(t, c)
-	if err := look(t, c); !IsRateLimited(err) || !strings.HasPrefix(err.Error(), "GET /kubernetes-versions: ") {
-		t.Error(err)
-	}
-}
-
 // TestUserAgent checks that the client sends its own User-Agent unless the configuration sets another.
 func TestUserAgent(t *testing.T) {
 	for given, want := range map[string]string{"": defaultUserAgent, "mine/1": "mine/1"} {
@@ -65,110 +38,6 @@ func TestUserAgent(t *testing.T) {
 		config.UserAgent = given
 		if err := look(t, newClient(t, config)); err != nil || seen != want {
 			t.Errorf("%q, want %q: %v", seen, want, err)
-		}
-	}
-}
-
-// TestTokenIsCheckedByADocumentedRead checks that the client sends a documented read if an undocumented endpoint refuses the token, and
-// that the answer to this read decides whether the token is invalid. In all other cases the client sends no such read.
-func TestTokenIsCheckedByADocumentedRead(t *testing.T) {
-	for _, test := range []struct {
-		question, read *http.Response
-		want           string
-		reads          int
-	}{
-		{respond(401, ``), respond(200, `{"versions":[]}`), "unsupported", 1},
-		{respond(403, `{"error":{"code":"MFA_REQUIRED"}}`), respond(403, `{"error":{"code":"FORBIDDEN"}}`), "unsupported", 1},
-		{respond(401, ``), respond(503, ``), "unavailable", 1},
-		{respond(401, ``), respond(429, ``), "rate limited", 1},
-		{respond(404, ``), respond(503, ``), "unsupported", 0},
-	} {
-		portal := newByPath(nil)
-		portal.serve = map[string]func(*http.Request) *http.Response{
-			"/kubernetes-clusters": func(*http.Request) *http.Response { return test.question },
-			"/kubernetes-versions": func(*http.Request) *http.Response { return test.read },
-		}
-		_, err := newClient(t, testConfig(portal)).FindClusters(t.Context(), "n")
-		if got := which(t, err); got != test.want || portal.calls["/kubernetes-versions"] != test.reads || portal.calls["/login"] != 1 {
-			t.Errorf("question %d, read %d: %q, want %q; calls: %v", test.question.StatusCode, test.read.StatusCode, got, test.want, portal.calls)
-		}
-	}
-}
-
-// TestLoginBehindTheQuestion checks that a refused login is not taken for the answer of the undocumented endpoint that needs the login.
-func TestLoginBehindTheQuestion(t *testing.T) {
-	for login, want := range map[string]*http.Response{
-		"not portal": respond(200, `<html>`), "mfa": respond(403, `{"error":{"code":"MFA_REQUIRED"}}`), "unauthorized": respond(401, ``),
-	} {
-		first := true
-		portal := newByPath(nil)
-		portal.serve = map[string]func(*http.Request) *http.Response{
-			"/kubernetes-clusters": always(401, `{"error":{"code":"INVALID_TOKEN"}}`),
-			"/kubernetes-versions": always(401, `{"error":{"code":"INVALID_TOKEN"}}`),
-			"/login": func(*http.Request) *http.Response {
-				if first {
-					first = false
-					return respond(200, `{"token":"t","user":{"id":"u"}}`)
-				}
-				return want
-			},
-		}
-		_, err := newClient(t, testConfig(portal)).FindClusters(t.Context(), "n")
-		if got := which(t, err); got != login {
-			t.Errorf("%q, want %q: %v", got, login, err)
-		}
-	}
-}
-
-// TestFailedJobKeepsWhatItSays checks the errors of failed jobs that have only a code or only a message.
-func TestFailedJobKeepsWhatItSays(t *testing.T) {
-	for body, want := range map[string]string{
-		`{"status":"failed","error":{"code":"X"}}`:    "X",
-		`{"status":"failed","error":{"message":"m"}}`: "m",
-		`{"status":"failed","error":{}}`:              "no reason can be shown",
-		`{"status":"failed"}`:                         "no reason can be shown",
-	} {
-		job, ok := parseJob([]byte(body), nil)
-		if !ok || job.Error.Error() != want {
-			t.Errorf("%s: %v, want %q", body, job.Error, want)
-		}
-	}
-}
-
-// TestRefusedCodesPause checks that three refused codes in a row cause no pause, and that each further one doubles the pause up to the
-// maximum.
-func TestRefusedCodesPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &secondFactor{}
-		for i, want := range []time.Duration{0, 0, 5, 10, 20, 40, 40, 40} {
-			err := f.count(&Error{Endpoint: routeVerifyOTP.String(), kind: kindUnauthorized})
-			var pause time.Duration
-			if at, ok := RetryAt(err); ok {
-				pause = time.Until(at)
-			}
-			if pause != want*time.Minute {
-				t.Errorf("refusal %d: pause of %v, want %v", i+1, pause, want*time.Minute)
-			}
-		}
-		if err := f.count(nil); err != nil || f.refusals != 0 {
-			t.Errorf("%d refusals after a success: %v", f.refusals, err)
-		}
-	})
-}
-
-// TestNoCodeIsSent checks that the client sends no code if the prompt returns an error or an empty code.
-func TestNoCodeIsSent(t *testing.T) {
-	for _, given := range []struct {
-		code string
-		err  error
-	}{{"", nil}, {"123456", errors.New("closed")}} {
-		portal := newByPath(map[string]func(*http.Request) *http.Response{
-			"/login": always(200, `{"token":"pre","user":{"id":"u"},"mfaRequired":true}`),
-		})
-		config := testConfig(portal)
-		config.OTP = func(context.Context) (string, error) { return given.code, given.err }
-		if err := look(t, newClient(t, config)); !IsMFARequired(err) || given.err != nil && !errors.Is(err, given.err) || portal.calls["/mfa/verify-otp"] != 0 {
-			t.Errorf("%+v: %v", given, err)
 		}
 	}
 }
@@ -284,6 +153,42 @@ func TestTextOfTheLargestLength(t *testing.T) {
 	} {
 		if got := lifetime(Login{Issued: now, Expires: now.Add(life)}, now); got != want {
 			t.Errorf("a life of %v counts as %v", life, got)
+		}
+	}
+}
+
+// TestLookup checks how the client reads the answer of the undocumented endpoint. If it refuses the token, the client sends a documented read,
+// whose answer decides whether the token is invalid, and then logs in again. A refused login is not taken for the endpoint's answer. In all
+// other cases the client sends no such read.
+func TestLookup(t *testing.T) {
+	refused := always(401, `{"error":{"code":"INVALID_TOKEN"}}`)
+	for _, test := range []struct {
+		question, read, login func(*http.Request) *http.Response // the answers. The first login succeeds
+		want                  string
+		reads, logins         int
+	}{
+		{always(401, ``), always(200, `{"versions":[]}`), nil, "unsupported", 1, 1},
+		{always(403, `{"error":{"code":"MFA_REQUIRED"}}`), always(403, `{"error":{"code":"FORBIDDEN"}}`), nil, "unsupported", 1, 1},
+		{always(401, ``), always(503, ``), nil, "unavailable", 1, 1},
+		{always(401, ``), always(429, ``), nil, "rate limited", 1, 1},
+		{always(404, ``), always(503, ``), nil, "unsupported", 0, 1},
+		{refused, refused, always(200, `<html>`), "not portal", 1, 2},
+		{refused, refused, always(403, `{"error":{"code":"MFA_REQUIRED"}}`), "mfa", 1, 2},
+		{refused, refused, always(401, ``), "unauthorized", 1, 2},
+	} {
+		portal := newByPath(nil)
+		portal.serve = map[string]func(*http.Request) *http.Response{
+			"/kubernetes-clusters": test.question, "/kubernetes-versions": test.read,
+			"/login": func(r *http.Request) *http.Response {
+				if portal.calls["/login"] == 1 {
+					return respond(200, `{"token":"t","user":{"id":"u"}}`)
+				}
+				return test.login(r)
+			},
+		}
+		_, err := newClient(t, testConfig(portal)).FindClusters(t.Context(), "n")
+		if got := which(t, err); got != test.want || portal.calls["/kubernetes-versions"] != test.reads || portal.calls["/login"] != test.logins {
+			t.Errorf("%q, want %q; calls: %v: %v", got, test.want, portal.calls, err)
 		}
 	}
 }

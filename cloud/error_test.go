@@ -6,10 +6,12 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -35,33 +37,6 @@ func which(t *testing.T, err error) string {
 	return strings.Join(holds, ",")
 }
 
-// TestNotFoundOfAnotherServer checks that only the portal's own 404 means that an id does not exist. A load balancer sends another
-// one while the portal restarts.
-func TestNotFoundOfAnotherServer(t *testing.T) {
-	for name, test := range map[string]struct{ body, want string }{
-		"documented":            {`{"error":{"code":"RESOURCE_NOT_FOUND","message":"m"}}`, "not found"},
-		"with a new code":       {`{"error":{"code":"NO_SUCH_CLUSTER","message":"m"}}`, "not found"},
-		"with the code as text": {`{"error":"RESOURCE_NOT_FOUND: no such job"}`, "not found"},
-		"a page":                {`<html>404 Not Found</html>`, "unavailable"},
-		"empty":                 {``, "unavailable"},
-		"without a code":        {`{"error":{"message":"no such route"}}`, "unavailable"},
-		"another API":           {`{"status":404,"error":"Not Found","path":"/jobs/1"}`, "unavailable"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			client := newClient(t, testConfig(answersWith(404, test.body)))
-			_, job := client.Job(t.Context(), "job-1")
-			_, kubeconfig := client.Kubeconfig(t.Context(), "cluster-1")
-			_, vpcs := client.VPCs(t.Context(), "")
-			_, versions := client.KubernetesVersions(t.Context())
-			for what, err := range map[string]error{"job": job, "kubeconfig": kubeconfig, "vpcs": vpcs, "versions": versions} {
-				if got := which(t, err); got != test.want {
-					t.Errorf("%s: %v is %q, want %q", what, err, got, test.want)
-				}
-			}
-		})
-	}
-}
-
 func TestNoErrorIsNothing(t *testing.T) {
 	var none *Error
 	for _, err := range []error{nil, none, errors.New("other"), context.Canceled} {
@@ -74,60 +49,15 @@ func TestNoErrorIsNothing(t *testing.T) {
 	}
 }
 
-// TestWhatWasRefused checks that a refused code, a refused token and refused credentials can be distinguished.
-func TestWhatWasRefused(t *testing.T) {
-	for name, test := range map[string]struct {
-		err         error
-		code, token bool
-	}{
-		"nothing":           {nil, false, false},
-		"the configuration": {&Error{kind: kindUnauthorized}, false, false},
-		"the credentials":   {&Error{Endpoint: routeLogin.String(), Status: 401}, false, false},
-		"to send a code":    {&Error{Endpoint: routeSendOTP.String(), Status: 401}, false, false},
-		"the code":          {&Error{Endpoint: routeVerifyOTP.String(), Status: 401, Code: "X"}, true, false},
-		"no code, but busy": {&Error{Endpoint: routeVerifyOTP.String(), Status: 503}, false, false},
-		"the token":         {&Error{Endpoint: routeVersions.String(), Status: 401, Code: "X"}, false, true},
-		"by a proxy":        {&Error{Endpoint: routeVersions.String(), Status: 401}, false, false},
-		"the call":          {&Error{Endpoint: routeVersions.String(), Status: 404}, false, false},
-	} {
-		if got := IsCodeRefused(test.err); got != test.code {
-			t.Errorf("%s: the code was refused: %t", name, got)
-		}
-		if got := IsTokenRefused(test.err); got != test.token {
-			t.Errorf("%s: the token was refused: %t", name, got)
-		}
-	}
-}
-
-// TestWhatIsOnTheWay checks that an untrusted certificate and a proxy that requires credentials can be distinguished from other failures
-// and from nil.
-func TestWhatIsOnTheWay(t *testing.T) {
-	for name, test := range map[string]struct {
-		err              error
-		untrusted, proxy bool
-	}{
-		"nothing":          {nil, false, false},
-		"a refusal":        {&Error{Status: 401}, false, false},
-		"no connection":    {&Error{cause: net.ErrClosed}, false, false},
-		"a certificate":    {&Error{cause: x509.HostnameError{}}, true, false},
-		"a proxy":          {&Error{Status: 407}, false, true},
-		"a proxy, CONNECT": {&Error{cause: errProxyCredentials}, false, true},
-	} {
-		if got := IsUntrusted(test.err); got != test.untrusted {
-			t.Errorf("%s: the certificate is not trusted: %t", name, got)
-		}
-		if got := IsProxyCredentials(test.err); got != test.proxy {
-			t.Errorf("%s: a proxy requires credentials: %t", name, got)
-		}
-	}
-}
-
 func TestErrorBodies(t *testing.T) {
 	for name, test := range map[string]struct {
 		status int
 		body   string
 		want   Error
 	}{
+		"a new code":  {404, `{"error":{"code":"NO_SUCH_CLUSTER","message":"m"}}`, Error{Code: "NO_SUCH_CLUSTER", Message: "m", kind: kindNotFound}},
+		"no code":     {404, `{"error":{"message":"no such route"}}`, Error{Message: "no such route", kind: kindUnavailable}},
+		"another API": {404, `{"status":404,"error":"Not Found","path":"/jobs/1"}`, Error{Message: "Not Found", kind: kindUnavailable}},
 		"documented": {422, `{"error":{"code":"QUOTA_EXCEEDED","message":"too many","field":"size","requestId":"r-1"}}`,
 			Error{Code: "QUOTA_EXCEEDED", Message: "too many", Field: "size", RequestID: "r-1"}},
 		"unknown code":    {418, `{"error":{"code":"TEAPOT","message":"short"}}`, Error{Code: "TEAPOT", Message: "short"}},
@@ -181,16 +111,66 @@ func TestErrorTextIsStable(t *testing.T) {
 	}
 }
 
-func TestRetryAfterOfARefusal(t *testing.T) {
-	start := time.Now()
-	transport := roundTrip(func(r *http.Request) (*http.Response, error) {
-		response, _ := answersWith(503, `{"error":{"code":"MAINTENANCE"}}`)(r)
-		response.Header.Set("Retry-After", "120")
-		return response, nil
-	})
-	_, err := newClient(t, testConfig(transport)).Instances(t.Context())
-	at, ok := RetryAt(err)
-	if wait := at.Sub(start); !ok || wait < 119*time.Second || wait > 125*time.Second {
-		t.Errorf("RetryAt is %v, %v after the call", ok, wait)
+// TestWhatWasRefused checks that a refused code, a refused token, an untrusted certificate and a proxy that requires credentials can be
+// distinguished from other failures and from nil.
+func TestWhatWasRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"nothing":           {nil, ""},
+		"the configuration": {&Error{kind: kindUnauthorized}, ""},
+		"the credentials":   {&Error{Endpoint: routeLogin.String(), Status: 401}, ""},
+		"to send a code":    {&Error{Endpoint: routeSendOTP.String(), Status: 401}, ""},
+		"the code":          {&Error{Endpoint: routeVerifyOTP.String(), Status: 401, Code: "X"}, "code"},
+		"no code, but busy": {&Error{Endpoint: routeVerifyOTP.String(), Status: 503}, ""},
+		"the token":         {&Error{Endpoint: routeVersions.String(), Status: 401, Code: "X"}, "token"},
+		"by a proxy":        {&Error{Endpoint: routeVersions.String(), Status: 401}, ""},
+		"the call":          {&Error{Endpoint: routeVersions.String(), Status: 404}, ""},
+		"no connection":     {&Error{cause: net.ErrClosed}, ""},
+		"a certificate":     {&Error{cause: x509.HostnameError{}}, "certificate"},
+		"a proxy":           {&Error{Status: 407}, "proxy"},
+		"a proxy, CONNECT":  {&Error{cause: errProxyCredentials}, "proxy"},
+	} {
+		got := ""
+		for what, is := range map[string]func(error) bool{
+			"code": IsCodeRefused, "token": IsTokenRefused, "certificate": IsUntrusted, "proxy": IsProxyCredentials,
+		} {
+			if is(test.err) {
+				got += what
+			}
+		}
+		if got != test.want {
+			t.Errorf("%s: %q was refused, want %q", name, got, test.want)
+		}
+	}
+}
+
+// TestRetryAtOfARefusal checks that Retry-After counts for every refusal, and X-RateLimit-Reset, which is the end of the rate limit's window,
+// only for a refusal by the rate limit.
+func TestRetryAtOfARefusal(t *testing.T) {
+	for _, test := range []struct {
+		status       int
+		body, header string
+		want         time.Duration
+	}{
+		{503, `{"error":{"code":"MAINTENANCE"}}`, "Retry-After", 2 * time.Minute},
+		{409, `{"error":{"code":"RESOURCE_BUSY"}}`, "X-RateLimit-Reset", 0},
+		{503, ``, "X-RateLimit-Reset", 0},
+		{403, `{"error":{"code":"RATE_LIMITED"}}`, "X-RateLimit-Reset", time.Hour},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			value := map[string]any{"Retry-After": 120, "X-RateLimit-Reset": time.Now().Add(time.Hour).Unix()}[test.header]
+			c := newClient(t, testConfig(newByPath(map[string]func(*http.Request) *http.Response{"/vpcs": func(*http.Request) *http.Response {
+				resp := respond(test.status, test.body)
+				resp.Header.Set(test.header, fmt.Sprint(value))
+				return resp
+			}})))
+			_, err := c.VPCs(t.Context(), "")
+			at, ok := RetryAt(err)
+			if wait := time.Until(at); ok != (test.want > 0) || ok && (wait < test.want || wait > test.want*5/4) {
+				t.Errorf("%d %s with %s: RetryAt in %v, %v", test.status, test.body, test.header, wait, ok)
+			}
+		})
 	}
 }

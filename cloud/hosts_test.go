@@ -204,7 +204,7 @@ func canceled(t *testing.T) context.Context {
 
 // TestClientRefusesHosts checks that a portal on loopback can be used only if it is listed.
 func TestClientRefusesHosts(t *testing.T) {
-	portal := newTLSPortal(t, answers(200, `{"versions":[]}`).ServeHTTP)
+	portal := newTLSPortal(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"versions":[]}`)) })
 	config := Config{BaseURL: portal.URL, Email: "a@portal.test", Password: "pw", CABundle: portal.ca(), Hosts: hosts(t)}
 	if _, err := New(config); !IsInvalid(err) {
 		t.Errorf("an unlisted portal on loopback: %v", err)

@@ -3,8 +3,6 @@
 package cloud
 
 import (
-	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -15,91 +13,6 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
-
-// TestResetIsOfTheRateLimit checks that X-RateLimit-Reset, which is the end of the rate limit's window, does not affect the RetryAt of a
-// busy resource.
-func TestResetIsOfTheRateLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, test := range []struct {
-			status int
-			body   string
-			named  bool
-		}{
-			{409, `{"error":{"code":"RESOURCE_BUSY","message":"m","requestId":"r"}}`, false},
-			{503, `{"error":{"code":"INSUFFICIENT_CAPACITY","message":"m","requestId":"r"}}`, false},
-			{503, ``, false},
-			{429, ``, true},
-			{403, `{"error":{"code":"RATE_LIMITED","message":"m","requestId":"r"}}`, true},
-		} {
-			c := newClient(t, testConfig(newByPath(map[string]func(*http.Request) *http.Response{
-				"/vpcs": func(*http.Request) *http.Response {
-					resp := respond(test.status, test.body)
-					resp.Header.Set("X-RateLimit-Reset", fmt.Sprint(time.Now().Add(time.Hour).Unix()))
-					return resp
-				},
-			})))
-			_, err := c.VPCs(t.Context(), "")
-			if at, ok := RetryAt(err); ok != test.named || ok && time.Until(at) < 59*time.Minute {
-				t.Errorf("%d %s: RetryAt %v, %v", test.status, test.body, at, ok)
-			}
-		}
-	})
-}
-
-// tiered is an account with its own tier that sends the documented headers only with a 429.
-type tiered struct {
-	perMinute, burst, tokens float64
-	at                       time.Time
-	requests, refused        int
-}
-
-func (l *tiered) RoundTrip(r *http.Request) (*http.Response, error) {
-	now := time.Now()
-	l.tokens = min(l.burst, l.tokens+now.Sub(l.at).Minutes()*l.perMinute)
-	l.at = now
-	l.requests++
-	if l.tokens < 1 {
-		l.refused++
-		w := httptest.NewRecorder()
-		w.Header().Set("X-RateLimit-Limit", fmt.Sprint(l.perMinute))
-		w.Header().Set("X-RateLimit-Remaining", "0")
-		w.Header().Set("Retry-After", "1")
-		w.WriteHeader(429)
-		_, _ = io.WriteString(w, `{"error":{"code":"RATE_LIMITED","message":"m","requestId":"r"}}`)
-		return w.Result(), nil
-	}
-	l.tokens--
-	if r.URL.Path == "/login" {
-		return respond(200, `{"token":"t","user":{"id":"u"}}`), nil
-	}
-	return respond(200, `{"versions":[]}`), nil
-}
-
-// TestQuietAccount checks accounts that send the headers only with a 429. The client keeps to the documented limit, which costs no refusal,
-// even on an account of a higher tier: nothing shows that tier. An account of a lower tier names its limit with its first refusal.
-func TestQuietAccount(t *testing.T) {
-	for _, test := range []struct {
-		perMinute, requests float64
-		refused             int
-	}{{300, 3000, 0}, {3000, 3000, 0}, {60, 600, 1}} {
-		synctest.Test(t, func(t *testing.T) {
-			portal := &tiered{perMinute: test.perMinute, burst: 50, tokens: 50, at: time.Now()}
-			config := testConfig(portal)
-			config.Wait = true
-			c := newClient(t, config)
-			start := time.Now()
-			for range int(test.requests) {
-				if err := look(t, c); err != nil {
-					t.Fatal(err)
-				}
-			}
-			took, least := time.Since(start), time.Duration(test.requests/min(test.perMinute, 300)*float64(time.Minute))
-			if took > least+5*time.Second+time.Duration(test.refused)*30*time.Second || portal.refused != test.refused {
-				t.Errorf("%v per minute: %v, %d of %d requests refused", test.perMinute, took, portal.refused, portal.requests)
-			}
-		})
-	}
-}
 
 // TestClockSetBack checks that a clock that is set back delays a second factor by no more than one code.
 func TestClockSetBack(t *testing.T) {

@@ -104,31 +104,6 @@ func TestReservationOfTheContext(t *testing.T) {
 	})
 }
 
-// TestWaitingClientRepeats429 checks that a client that may wait repeats a rate-limited request, even a create.
-func TestWaitingClientRepeats429(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sent := 0
-		config := testConfig(roundTrip(func(r *http.Request) (*http.Response, error) {
-			if r.URL.Path == "/login" {
-				return answersWith(200, "")(r)
-			}
-			if sent++; sent < 4 {
-				return respond(429, ""), nil
-			}
-			return respond(202, `{"jobId":"j","status":"pending"}`), nil
-		}))
-		config.Wait = true
-		start := time.Now()
-		job, err := newClient(t, config).CreateCluster(t.Context(), CreateClusterRequest{})
-		if err != nil || job.ID != "j" || sent != 4 {
-			t.Errorf("%+v after %d requests: %v", job, sent, err)
-		}
-		if took := time.Since(start); took < 7*time.Second { // 1 + 2 + 4
-			t.Errorf("backed off for %v only", took)
-		}
-	})
-}
-
 // TestFlowOfTheContext checks that a call without a reservation takes a place under the flow of its context, and that the limiter wakes
 // this flow. A call without a flow wakes none.
 func TestFlowOfTheContext(t *testing.T) {
@@ -178,4 +153,30 @@ func TestWaitOfAClient(t *testing.T) {
 		}
 		r.Cancel()
 	})
+}
+
+// TestWaitingClientRepeats429 checks that a client that may wait repeats a rate-limited request, even a create, after growing pauses, and gives
+// up after five repetitions.
+func TestWaitingClientRepeats429(t *testing.T) {
+	for refusals, sent := range map[int]int{3: 4, 99: 1 + maxWaitedReplays} {
+		synctest.Test(t, func(t *testing.T) {
+			portal := newByPath(nil)
+			portal.serve = map[string]func(*http.Request) *http.Response{"/kubernetes-clusters": func(*http.Request) *http.Response {
+				if portal.calls["/kubernetes-clusters"] <= refusals {
+					return respond(429, "")
+				}
+				return respond(202, `{"jobId":"j","status":"pending"}`)
+			}}
+			config := testConfig(portal)
+			config.Wait = true
+			start := time.Now()
+			job, err := newClient(t, config).CreateCluster(t.Context(), CreateClusterRequest{})
+			if gaveUp := refusals == 99; gaveUp != IsRateLimited(err) || gaveUp == (job.ID == "j") || portal.calls["/kubernetes-clusters"] != sent {
+				t.Errorf("%d refusals: %+v after %d requests: %v", refusals, job, portal.calls["/kubernetes-clusters"], err)
+			}
+			if took := time.Since(start); took < 7*time.Second { // 1 + 2 + 4
+				t.Errorf("backed off for %v only", took)
+			}
+		})
+	}
 }

@@ -51,31 +51,6 @@ func TestLoginReservesTogether(t *testing.T) {
 	})
 }
 
-// TestLoginOnATinyAccount checks that a login succeeds even if the account never has tokens for all of its requests at once.
-func TestLoginOnATinyAccount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, wait := range []bool{false, true} {
-			portal := newGuarded(t)
-			config := testConfig(portal)
-			config.TOTPSeed, config.Wait, config.Limiter = testSeed, wait, ratelimit.NewLimiter(ratelimit.Options{Limit: 60, Burst: 1})
-			c := newClient(t, config)
-			if wait {
-				if err := look(t, c); err != nil {
-					t.Error(err)
-				}
-				continue
-			}
-			for range 20 {
-				_ = look(t, c)
-				time.Sleep(time.Second)
-			}
-			if portal.count("/login") == 0 {
-				t.Error("no login was tried")
-			}
-		}
-	})
-}
-
 // TestUnusedReservationsAreCanceled checks that a login which ends early cancels the reservations of its remaining requests.
 func TestUnusedReservationsAreCanceled(t *testing.T) {
 	for _, status := range []int{200, 401, 503} {

@@ -5,6 +5,7 @@ package cloud
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -154,78 +155,6 @@ func TestEachCodeOnce(t *testing.T) {
 	}
 }
 
-// TestWrongSeed checks that the client sends at most one code per step, and pauses for minutes after three refusals.
-func TestWrongSeed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		portal := newGuarded(t)
-		portal.seed = "GEZDGNBVGY3TQOJQ"
-		config := testConfig(portal)
-		config.TOTPSeed = testSeed
-		c := newClient(t, config)
-		for range 3600 {
-			err := look(t, c)
-			if !IsUnauthorized(err) {
-				t.Fatalf("%q: %v", which(t, err), err)
-			}
-			time.Sleep(time.Second)
-		}
-		var verified []time.Time
-		for i, path := range portal.seen {
-			if path == "/mfa/verify-otp" {
-				verified = append(verified, portal.seenAt[i])
-			}
-		}
-		if len(verified) < 4 || len(verified) > 10 {
-			t.Errorf("%d codes in an hour", len(verified))
-		}
-		for i := range verified[1:] {
-			least := otpStep
-			if i >= otpTries-1 {
-				least = otpPause
-			}
-			if gap := verified[i+1].Sub(verified[i]); gap < least {
-				t.Errorf("code %d came %v after the one before, want at least %v", i+2, gap, least)
-			}
-		}
-	})
-}
-
-func TestNoSeed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		portal := newGuarded(t)
-		c := newClient(t, testConfig(portal))
-		for range 60 {
-			err := look(t, c)
-			if !IsMFARequired(err) || !strings.Contains(err.Error(), "totpSeed") || !strings.Contains(err.Error(), "without MFA") {
-				t.Fatalf("%q: %v", which(t, err), err)
-			}
-			time.Sleep(time.Second)
-		}
-		if n := len(portal.seen); n > 2 {
-			t.Errorf("%d requests in a minute: %v", n, portal.seen)
-		}
-	})
-}
-
-// TestPrompt checks that the client prompts once, after the code was sent.
-func TestPrompt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		portal := newGuarded(t)
-		config := testConfig(portal)
-		asked := 0
-		config.OTP = func(context.Context) (string, error) {
-			asked++
-			if portal.count("/mfa/send-otp") != 1 {
-				t.Error("prompted before the code was sent")
-			}
-			return totp.GenerateCode(testSeed, time.Now())
-		}
-		if err := look(t, newClient(t, config)); err != nil || asked != 1 {
-			t.Errorf("prompted %d times: %v", asked, err)
-		}
-	})
-}
-
 // TestMFASwitchedOn checks that a new login uses the second factor after MFA was enabled during a token's life, which makes the portal
 // treat the token as pre-MFA.
 func TestMFASwitchedOn(t *testing.T) {
@@ -244,4 +173,88 @@ func TestMFASwitchedOn(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestWrongSeed checks that the client sends at most one code per step. After three refused codes it pauses for five minutes, and then for twice
+// as long each time, up to 40 minutes. A code that is accepted ends the pauses.
+func TestWrongSeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		portal := newGuarded(t)
+		portal.seed = "GEZDGNBVGY3TQOJQ"
+		config := testConfig(portal)
+		config.TOTPSeed = testSeed
+		c := newClient(t, config)
+		for range 150 * 60 {
+			if err := look(t, c); !IsUnauthorized(err) {
+				t.Fatalf("%q: %v", which(t, err), err)
+			}
+			time.Sleep(time.Second)
+		}
+		var last time.Time
+		var gaps []time.Duration
+		for i, path := range portal.seen {
+			if path == "/mfa/verify-otp" {
+				gaps, last = append(gaps, portal.seenAt[i].Sub(last)), portal.seenAt[i]
+			}
+		}
+		want := []time.Duration{30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 40 * time.Minute, 40 * time.Minute}
+		if !slices.Equal(gaps[1:], want) {
+			t.Errorf("the pauses between codes are %v, want %v", gaps[1:], want)
+		}
+
+		portal.seed = testSeed
+		time.Sleep(maxOTPPause)
+		if err := look(t, c); err != nil {
+			t.Fatal(err)
+		}
+		portal.seed, portal.valid = "GEZDGNBVGY3TQOJQ", map[string]bool{}
+		time.Sleep(otpStep)
+		if at, ok := RetryAt(look(t, c)); !ok || time.Until(at) > time.Minute {
+			t.Errorf("the first refused code after an accepted one pauses for %v", time.Until(at))
+		}
+	})
+}
+
+// TestPrompt checks that a client without a seed prompts once, after the code was sent, and sends no code if the prompt returns an error or
+// an empty code. Without a prompt its error names the seed, and it makes no more than two requests in a minute.
+func TestPrompt(t *testing.T) {
+	closed := errors.New("closed")
+	for name, prompt := range map[string]func() (string, error){
+		"a code":   func() (string, error) { return totp.GenerateCode(testSeed, time.Now()) },
+		"no code":  func() (string, error) { return "", nil },
+		"an error": func() (string, error) { return "123456", closed },
+		"nothing":  nil,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			portal, asked := newGuarded(t), 0
+			config := testConfig(portal)
+			if prompt != nil {
+				config.OTP = func(context.Context) (string, error) {
+					if asked++; portal.count("/mfa/send-otp") != 1 {
+						t.Error("prompted before the code was sent")
+					}
+					return prompt()
+				}
+			}
+			c := newClient(t, config)
+			err := look(t, c)
+			if name == "a code" {
+				if err != nil || asked != 1 {
+					t.Errorf("prompted %d times: %v", asked, err)
+				}
+				return
+			}
+			if !IsMFARequired(err) || errors.Is(err, closed) != (name == "an error") || portal.count("/mfa/verify-otp") != 0 {
+				t.Errorf("%s: %v", name, err)
+			}
+			for range 60 {
+				if time.Sleep(time.Second); prompt == nil && !strings.Contains(look(t, c).Error(), "totpSeed") {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			if n := portal.count("/login"); prompt == nil && n > 2 {
+				t.Errorf("%d logins in a minute", n)
+			}
+		})
+	}
 }

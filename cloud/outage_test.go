@@ -3,49 +3,10 @@
 package cloud
 
 import (
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 )
-
-// TestLoginDown checks that a login that fails for another reason than the credentials is retried with growing pauses, and only once for
-// all callers. Three hundred callers that come back at RetryAt cause only a few logins, and all succeed soon after the login works again.
-func TestLoginDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDoorman()
-		d.down = true
-		c := newClient(t, testConfig(d))
-		start, next, through := time.Now(), map[int]time.Time{}, map[int]bool{}
-		for len(through) < 300 {
-			if time.Since(start) > 10*time.Minute {
-				d.down = false
-			}
-			if time.Since(start) > 10*time.Minute+maxOutageBackoff+30*time.Second {
-				t.Fatalf("%d of 300 callers got through", len(through))
-			}
-			for i := range 300 {
-				if through[i] || time.Now().Before(next[i]) {
-					continue
-				}
-				err := readWithReservation(t, c, strconv.Itoa(i))
-				if err == nil {
-					through[i] = true
-					continue
-				}
-				at, ok := RetryAt(err)
-				if !ok || !at.After(time.Now()) || time.Until(at) > maxOutageBackoff {
-					t.Fatalf("RetryAt %v: %v", at, err)
-				}
-				next[i] = at
-			}
-			time.Sleep(500 * time.Millisecond)
-		}
-		if n := len(d.logins); n < 10 || n > 16 {
-			t.Errorf("%d logins in 10 minutes", n)
-		}
-	})
-}
 
 // TestOutageBackoff checks the pauses between logins while the portal is down. A successful login resets them, and the portal may ask for
 // longer ones.

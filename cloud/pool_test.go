@@ -3,11 +3,8 @@
 package cloud
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
-	"net/http"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,21 +31,11 @@ func proved(t *testing.T, p *Pool, config Config) *Client {
 	return c
 }
 
-// users is a portal that accepts every login. The id of a user is the e-mail in lower case.
-func users() roundTrip {
-	return func(r *http.Request) (*http.Response, error) {
-		if r.URL.Path != "/login" {
-			return respond(200, `{"versions":[]}`), nil
-		}
-		var body loginRequest
-		_ = json.NewDecoder(r.Body).Decode(&body)
-		return respond(200, fmt.Sprintf(`{"token":"t","user":{"id":%q}}`, strings.ToLower(body.Email))), nil
-	}
-}
-
+// TestPoolKeepsOneClientPerIdentity checks that a pool has one client for each identity, however line breaks and fields are split, and one
+// limiter for each account.
 func TestPoolKeepsOneClientPerIdentity(t *testing.T) {
 	var pool Pool
-	base := testConfig(users())
+	base := testConfig(&office{open: true})
 	first := proved(t, &pool, base)
 	if pooled(t, &pool, base) != first {
 		t.Error("the same identity got another client")
@@ -76,67 +63,12 @@ func TestPoolKeepsOneClientPerIdentity(t *testing.T) {
 			t.Errorf("another %s got another limiter, although the account is the same", name)
 		}
 	}
-}
-
-func TestPoolRefusesBadInput(t *testing.T) {
-	var pool Pool
-	config := testConfig(noTransport{t})
-	config.BaseURL = "http://portal.test"
-	for range 2 {
-		if _, err := pool.Client(config); !IsInvalid(err) {
-			t.Error(err)
-		}
+	a, b := base, base
+	a.Email, a.Password = "robot@example.test", "xpw"
+	b.Email, b.Password = "robot@example.testx", "pw"
+	if pooled(t, &pool, a) == pooled(t, &pool, b) {
+		t.Error("two users share a client")
 	}
-}
-
-// TestPoolRemembersRefusals checks that the pool remembers a refusal from one use to the next, and that a corrected password is tried at
-// once.
-func TestPoolRemembersRefusals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var pool Pool
-		d := newDoorman()
-		config := testConfig(d)
-		config.Password = "wrong"
-		for range 10 {
-			if err := look(t, pooled(t, &pool, config)); !IsUnauthorized(err) {
-				t.Fatal(err)
-			}
-		}
-		if len(d.logins) != 1 {
-			t.Errorf("%d logins", len(d.logins))
-		}
-		config.Password = "pw"
-		if err := look(t, pooled(t, &pool, config)); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-func TestPoolIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var pool Pool
-		config := testConfig(noTransport{t})
-		kept := pooled(t, &pool, config)
-		for i := range poolSize + 50 {
-			other := config
-			other.Password = fmt.Sprint(i)
-			pooled(t, &pool, other)
-			time.Sleep(time.Millisecond)
-			if pooled(t, &pool, config) != kept {
-				t.Fatalf("the pool dropped the client in use after %d others", i)
-			}
-		}
-		if n := len(pool.clients); n > poolSize {
-			t.Errorf("%d clients", n)
-		}
-		time.Sleep(2*poolIdle + time.Second)
-		if pooled(t, &pool, config) == kept {
-			t.Error("an unused client was kept")
-		}
-		if len(pool.clients) != 1 {
-			t.Errorf("%d clients after a long pause", len(pool.clients))
-		}
-	})
 }
 
 // TestPoolForgetsInTime checks that the pool drops a client, with what it knows about the credentials, after more than an hour without use.
@@ -151,9 +83,9 @@ func TestPoolForgetsInTime(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var pool Pool
-			first := proved(t, &pool, testConfig(users()))
+			first := proved(t, &pool, testConfig(&office{open: true}))
 			time.Sleep(unused)
-			again := proved(t, &pool, testConfig(users()))
+			again := proved(t, &pool, testConfig(&office{open: true}))
 			if (again == first) != want.client || (again.Limiter() == first.Limiter()) != want.limiter {
 				t.Errorf("after %v the client is kept: %t, its limiter: %t", unused, again == first, again.Limiter() == first.Limiter())
 			}
@@ -178,6 +110,9 @@ func TestPoolDropsTheLongestUnused(t *testing.T) {
 		}
 		pooled(t, &pool, user(0))
 		pooled(t, &pool, user(poolSize)) // one too many, so the second is dropped
+		if n := len(pool.clients); n != poolSize {
+			t.Errorf("%d clients", n)
+		}
 		for _, i := range []int{0, 2, 3, poolSize - 1} {
 			if pooled(t, &pool, user(i)) != clients[i] {
 				t.Errorf("client %d was dropped", i)
@@ -189,28 +124,17 @@ func TestPoolDropsTheLongestUnused(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
-		first := proved(t, &pool, testConfig(users()))
+		first := proved(t, &pool, testConfig(&office{open: true}))
 		for range 10 {
 			time.Sleep(50 * time.Minute)
-			pooled(t, &pool, testConfig(users()))
+			pooled(t, &pool, testConfig(&office{open: true}))
 		}
-		other := testConfig(users())
+		other := testConfig(&office{open: true})
 		other.Password = "another"
 		if proved(t, &pool, other).Limiter() != first.Limiter() {
 			t.Error("the limiter of a client in use was dropped")
 		}
 	})
-}
-
-// TestPoolTellsIdentitiesApart checks that no two identities have the same key, however their fields are split.
-func TestPoolTellsIdentitiesApart(t *testing.T) {
-	var pool Pool
-	a, b := testConfig(noTransport{t}), testConfig(noTransport{t})
-	a.Email, a.Password = "robot@example.test", "xpw"
-	b.Email, b.Password = "robot@example.testx", "pw"
-	if pooled(t, &pool, a) == pooled(t, &pool, b) {
-		t.Error("two users share a client")
-	}
 }
 
 // TestShareOfEveryAccount checks that the pool's share applies to all accounts, and that the requests per minute of an identity are those
@@ -322,7 +246,7 @@ func TestManyIdentitiesOfAnOwner(t *testing.T) {
 func TestAccountsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
-		config := testConfig(users())
+		config := testConfig(&office{open: true})
 		kept := proved(t, &pool, config).Limiter()
 		var second *ratelimit.Limiter
 		for i := range poolSize + 50 {

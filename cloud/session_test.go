@@ -290,23 +290,3 @@ func mostInAMinute(times []time.Time) int {
 	}
 	return most
 }
-
-// TestFreshTokenRefused checks that the client does not log in again and again at a portal that refuses its own fresh tokens.
-func TestFreshTokenRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDoorman()
-		c := newClient(t, testConfig(roundTrip(func(r *http.Request) (*http.Response, error) {
-			defer d.revokeAll()
-			return d.RoundTrip(r)
-		})))
-		for range 600 {
-			if err := look(t, c); !IsUnauthorized(err) {
-				t.Fatalf("%q: %v", which(t, err), err)
-			}
-			time.Sleep(time.Second)
-		}
-		if n := len(d.logins); n > 12 {
-			t.Errorf("%d logins in 10 minutes", n)
-		}
-	})
-}

@@ -46,15 +46,6 @@ func TestHeadersAreBounded(t *testing.T) {
 	}
 }
 
-// TestProxyOfTheEnvironment checks that the transport reads HTTPS_PROXY and related variables.
-func TestProxyOfTheEnvironment(t *testing.T) {
-	transport := newTransport(nil, newDial(nil, &url.URL{}), true)
-	r := &http.Request{URL: &url.URL{Scheme: "https", Host: "localhost"}}
-	if proxy, err := transport.Proxy(r); err != nil || proxy != nil { // never for loopback
-		t.Errorf("%v, %v", proxy, err)
-	}
-}
-
 // TestLateRefusalOfAnOldToken checks that the refusal of a call with the old token does not make the client drop the new token of another
 // call.
 func TestLateRefusalOfAnOldToken(t *testing.T) {

@@ -69,14 +69,14 @@ func accessGaps() []Gap {
 		}, Otherwise: "A creation is held for a person after a 5xx with an unlisted code, or a refusal without the documented body.", Effect: NeedsPerson},
 		{Name: "rate limit headers", Where: "Limits 1: whether other answers than 429 carry the headers", Shapes: []Shape{
 			{"with every answer", "X-RateLimit-Remaining: 49", "cloud/ratelimit: TestRemainingIsFollowed"},
-			{"with 429 only", "300 requests a minute, unless the Secret names the limit", "cloud: TestQuietAccount"},
+			{"with 429 only", "300 requests a minute, unless the Secret names the limit", "cloud/fleet: TestBurst"},
 		}, Otherwise: "The provider assumes the standard tier, and slows down after a 429.", Effect: Works},
 		{Name: "X-RateLimit-Remaining", Where: "Limits 1: whether it counts the burst or the minute's requests", Shapes: []Shape{
 			{"of the burst", "X-RateLimit-Remaining: 49 after one request", "cloud/ratelimit: TestRemainingIsFollowed"},
 			{"of a longer time", "X-RateLimit-Remaining: 299 after one request", "cloud/fleet: TestBurst"},
 		}, Otherwise: "The provider sends at most a sixth of the limit at once, and slows down after a 429.", Effect: Works},
 		{Name: "Retry-After", Where: "Limits 1: seconds are documented; HTTP also allows a date", Shapes: []Shape{
-			{"seconds", "Retry-After: 5", "cloud: TestRetryAfterOfARefusal"},
+			{"seconds", "Retry-After: 5", "cloud: TestRetryAtOfARefusal"},
 			{"date", "Retry-After: Sat, 01 Jan 2000 00:00:05 GMT", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "X-RateLimit-Reset counts, or the provider's own backoff.", Effect: Works},
 	}

@@ -46,18 +46,7 @@ type rush struct {
 
 func (r rush) run(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		portal, err := emulator.New(emulator.Options{RateLimit: r.limit, Shapes: r.shapes})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f := &fleet{t: t, portal: portal}
-		defer portal.Close()
-		email, password := portal.Credentials()
-		var pool cloud.Pool
-		client, err := pool.Client(cloud.Config{BaseURL: portal.URL(), Email: email, Password: password, Transport: distance{f}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := newAccount(t, emulator.Options{RateLimit: r.limit, Shapes: r.shapes}, cloud.Config{})
 		var refused [11]int
 		var took [11]time.Duration
 		for round := range refused {
@@ -65,7 +54,7 @@ func (r rush) run(t *testing.T) {
 			began := time.Now()
 			var clusters sync.WaitGroup
 			for i := range r.clusters {
-				clusters.Go(func() { f.lookUp(client, fmt.Sprintf("team/cluster-%d", i)) })
+				clusters.Go(func() { f.lookUp(fmt.Sprintf("team/cluster-%d", i)) })
 			}
 			clusters.Wait()
 			refused[round] = f.count(http.StatusTooManyRequests) - before
@@ -75,8 +64,50 @@ func (r rush) run(t *testing.T) {
 			}
 			time.Sleep(2 * time.Minute)
 		}
-		t.Logf("%d requests, which took %v, with 429 in each round: %v", len(portal.RequestLog()), took, refused)
+		t.Logf("%d requests, which took %v, with 429 in each round: %v", len(f.portal.RequestLog()), took, refused)
 	})
+}
+
+// newAccount returns an account with one client, whose limiter knows nothing of the account yet.
+func newAccount(t *testing.T, options emulator.Options, config cloud.Config) *fleet {
+	t.Helper()
+	portal, err := emulator.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(portal.Close)
+	f := &fleet{t: t, portal: portal}
+	config.BaseURL, config.Transport = portal.URL(), distance{f}
+	config.Email, config.Password = portal.Credentials()
+	var pool cloud.Pool
+	if f.client, err = pool.Client(config); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestNeighbour checks the client while another user uses half of the account. With or without the portal's headers, fewer than 1 in 100
+// requests of the client are refused, and it uses most of what the neighbour leaves.
+func TestNeighbour(t *testing.T) {
+	for _, quiet := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			neighbour := emulator.Fault{OthersPerMinute: 150}
+			f := newAccount(t, emulator.Options{Shapes: emulator.Shapes{QuietLimits: quiet}, Faults: []emulator.Fault{neighbour}}, cloud.Config{})
+			var clusters sync.WaitGroup
+			for i, start := 0, time.Now(); i < 100; i++ {
+				clusters.Go(func() {
+					for time.Since(start) < 10*time.Minute {
+						f.lookUp(fmt.Sprintf("team/cluster-%d", i))
+					}
+				})
+			}
+			clusters.Wait()
+			served, refused := f.count(http.StatusOK), f.count(http.StatusTooManyRequests)
+			if refused*100 >= served || served < 1200 { // of about 1550
+				t.Errorf("headers with a 429 only: %t: %d requests in 10 minutes, and %d × 429", quiet, served, refused)
+			}
+		})
+	}
 }
 
 // TestLoginOfATinyAccount checks an account whose burst is smaller than a login with a second factor needs. A first login that fails says so
@@ -85,27 +116,15 @@ func TestLoginOfATinyAccount(t *testing.T) {
 	for _, burst := range []int{3, 4, 5} {
 		synctest.Test(t, func(t *testing.T) {
 			const seed = "KRSXG5CTMVRXEZLUKN2XAZLSKNSWG4TF"
-			user := emulator.User{Email: "robot@portal.example", Password: "a password", TOTPSeed: seed}
-			portal, err := emulator.New(emulator.Options{RateLimit: emulator.RateLimit{PerMinute: 60, Burst: burst}, Users: []emulator.User{user}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			f := &fleet{t: t, portal: portal}
-			defer portal.Close()
-			if err := portal.Inject(emulator.Fault{Path: "/login", Status: 503, Count: 1}); err != nil {
-				t.Fatal(err)
-			}
-			var pool cloud.Pool
-			client, err := pool.Client(cloud.Config{
-				BaseURL: portal.URL(), Email: user.Email, Password: user.Password, TOTPSeed: seed, Transport: distance{f},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := newAccount(t, emulator.Options{
+				RateLimit: emulator.RateLimit{PerMinute: 60, Burst: burst},
+				Users:     []emulator.User{{Email: "robot@portal.example", Password: "a password", TOTPSeed: seed}},
+				Faults:    []emulator.Fault{{Path: "/login", Status: http.StatusServiceUnavailable, Count: 1}},
+			}, cloud.Config{TOTPSeed: seed})
 			for start := time.Now(); ; {
-				reservation, err := client.Reserve("team/cluster", ratelimit.Read)
+				reservation, err := f.client.Reserve("team/cluster", ratelimit.Read)
 				if err == nil {
-					_, err = client.KubernetesVersions(cloud.WithReservation(t.Context(), reservation))
+					_, err = f.client.KubernetesVersions(cloud.WithReservation(t.Context(), reservation))
 					reservation.Cancel()
 				}
 				if err == nil {
@@ -122,9 +141,9 @@ func TestLoginOfATinyAccount(t *testing.T) {
 }
 
 // lookUp makes one request for a flow, which comes back when the limiter says.
-func (f *fleet) lookUp(client *cloud.Client, flow string) {
+func (f *fleet) lookUp(flow string) {
 	for {
-		_, err := client.KubernetesVersions(cloud.WithFlow(f.t.Context(), flow))
+		_, err := f.client.KubernetesVersions(cloud.WithFlow(f.t.Context(), flow))
 		if err == nil {
 			return
 		}
