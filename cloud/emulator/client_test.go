@@ -252,3 +252,11 @@ func bubble(t *testing.T, opts emulator.Options, run func(t *testing.T, p *emula
 		run(t, p, login(t, p))
 	})
 }
+
+// mark is how tests write down which of several calls a fault struck.
+func mark(struck bool) string {
+	if struck {
+		return "x"
+	}
+	return "."
+}

@@ -5,7 +5,6 @@ package emulator_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,10 +58,11 @@ func TestCreateRefused(t *testing.T) {
 	}
 }
 
-// TestClusterRecord checks that the request's values are in the job's result and in the portal's records.
+// TestClusterRecord checks that the request's values are in the job's result and in the portal's records. A name may begin with a digit, as the
+// specification does not forbid it.
 func TestClusterRecord(t *testing.T) {
 	bubble(t, emulator.Options{Workloads: &ledger{}}, func(t *testing.T, p *emulator.Portal, c *caller) {
-		request := c.newCluster(3).with("controlNodes", 3)
+		request := c.newCluster(3).with("controlNodes", 3).with("name", "4ever")
 		r := c.wait(c.post("/kubernetes-clusters", request.String()).want(202).has("pending", "status").text("jobId"))
 		for field, want := range request {
 			if n, isInt := want.(int); isInt {
@@ -71,75 +71,18 @@ func TestClusterRecord(t *testing.T) {
 			r.has(want, "result", "kubernetesCluster", field)
 		}
 		got := p.Clusters()[0]
-		if got.State != emulator.ClusterRunning || got.Size != 3 || len(got.Nodes) != 6 || got.JobID != "" {
+		if got.State != emulator.ClusterRunning || got.Size != 3 || len(got.Nodes) != 6 || got.Nodes[0].Name != "4ever-c-1" || got.JobID != "" {
 			t.Errorf("cluster %+v", got)
 		}
 		c.get("/kubernetes-clusters/"+got.ID+"/config").want(200).has("kubeconfig of "+got.ID, "kubeconfig")
 	})
 }
 
-// TestStates checks which operations a cluster's state forbids, and which other operations a running one blocks (States and transitions 2
-// and 3).
-func TestStates(t *testing.T) {
-	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
-		change := func(id string) map[string]*reply {
-			return map[string]*reply{
-				"scale":   c.post("/kubernetes-clusters/"+id+"/scale", `{"size":2}`),
-				"upgrade": c.post("/kubernetes-clusters/"+id+"/upgrade", c.versionBody("v1.36.3")),
-				"delete":  c.delete("/kubernetes-clusters/" + id),
-			}
-		}
-		create := c.post("/kubernetes-clusters", c.newCluster(1).String()).want(202).text("jobId")
-		id := p.Clusters()[0].ID
-		for _, wait := range []time.Duration{0, 2 * time.Second} { // pending, running
-			time.Sleep(wait)
-			for _, r := range change(id) {
-				r.refused(409, emulator.CodeResourceBusy)
-			}
-			c.get("/kubernetes-clusters/"+id+"/config").refused(409, emulator.CodeOperationNotAllowed)
-		}
-		c.wait(create)
-		for name, start := range map[string]func() *reply{
-			"scale":   func() *reply { return c.post("/kubernetes-clusters/"+id+"/scale", `{"size":2}`) },
-			"upgrade": func() *reply { return c.post("/kubernetes-clusters/"+id+"/upgrade", c.versionBody("v1.36.3")) },
-		} {
-			job := start().want(202).text("jobId")
-			for other, r := range change(id) {
-				if r.status != 409 {
-					t.Errorf("%s during %s: %d", other, name, r.status)
-				}
-				r.refused(409, emulator.CodeResourceBusy)
-			}
-			c.get("/kubernetes-clusters/" + id + "/config").want(200)
-			c.wait(job).has("succeeded", "status")
-		}
-		remove := c.delete("/kubernetes-clusters/" + id).want(202).text("jobId")
-		for _, r := range change(id) {
-			r.refused(409, emulator.CodeResourceBusy)
-		}
-		c.get("/kubernetes-clusters/"+id+"/config").refused(409, emulator.CodeOperationNotAllowed)
-		c.wait(remove)
-		for _, r := range change(id) {
-			r.refused(404, emulator.CodeResourceNotFound)
-		}
-	})
-}
-
-// TestCreateTwice checks that the same request creates two clusters: names are not unique, and idempotency keys are not supported (Limits
-// 4).
-func TestCreateTwice(t *testing.T) {
-	bubble(t, emulator.Options{MaxClusters: 2}, func(t *testing.T, _ *emulator.Portal, c *caller) {
-		if first, second := c.create(c.newCluster(1)), c.create(c.newCluster(1)); first == second {
-			t.Error("two requests created one cluster")
-		}
-		c.post("/kubernetes-clusters", c.newCluster(1).String()).refused(422, emulator.CodeQuotaExceeded)
-	})
-}
-
-// TestScaleBounds checks that a cluster has at most 50 workers, unless Options.MaxWorkers says otherwise (Limits).
-func TestScaleBounds(t *testing.T) {
-	bubble(t, emulator.Options{MaxWorkers: 5}, func(t *testing.T, p *emulator.Portal, c *caller) {
+// TestBounds checks that Options.MaxWorkers and Options.MaxClusters bound an account.
+func TestBounds(t *testing.T) {
+	bubble(t, emulator.Options{MaxWorkers: 5, MaxClusters: 1}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		id := c.create(c.newCluster(1))
+		c.post("/kubernetes-clusters", c.newCluster(1).String()).refused(422, emulator.CodeQuotaExceeded)
 		c.post("/kubernetes-clusters/"+id+"/scale", `{"size":6}`).refused(422, emulator.CodeQuotaExceeded)
 		c.scale(id, 5).has("succeeded", "status")
 		c.scale(id, 5).has("succeeded", "status") // no change
@@ -177,22 +120,6 @@ func TestWorkloadFailure(t *testing.T) {
 	})
 }
 
-// TestDurations checks that a job takes as long as its options say, or as its workload cluster takes if that is longer.
-func TestDurations(t *testing.T) {
-	for _, test := range []struct{ option, workload, want time.Duration }{
-		{time.Minute, time.Second, time.Minute}, {time.Second, time.Minute, time.Minute}, {-1, 0, 0},
-	} {
-		opts := emulator.Options{Workloads: &ledger{takes: test.workload}, Durations: emulator.Durations{Pending: -1, Create: test.option}}
-		bubble(t, opts, func(t *testing.T, p *emulator.Portal, c *caller) {
-			c.create(c.newCluster(1))
-			job := p.Jobs()[0]
-			if got := job.Ended.Sub(job.Accepted); got != test.want {
-				t.Errorf("options %s, workload %s: the job took %s", test.option, test.workload, got)
-			}
-		})
-	}
-}
-
 // TestInstances checks the machines of nodes. They are Stopped while they are created and removed.
 func TestInstances(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
@@ -223,72 +150,45 @@ func TestInstances(t *testing.T) {
 	})
 }
 
-// TestVolumes checks that volumes outlive their cluster and have an endpoint for their deletion (Kubernetes endpoints 3).
-func TestVolumes(t *testing.T) {
-	bubble(t, emulator.Options{VolumesPerCluster: 2}, func(t *testing.T, p *emulator.Portal, c *caller) {
-		id := c.create(c.newCluster(1))
-		volume := p.Volumes()[0].ID
-		c.delete("/volumes/"+volume).refused(409, emulator.CodeOperationNotAllowed)
-		c.wait(c.delete("/kubernetes-clusters/" + id).want(202).text("jobId"))
-		if n := len(p.Volumes()); n != 2 {
-			t.Fatalf("%d volumes after the cluster's deletion", n)
-		}
-		c.delete("/volumes/" + volume).want(200)
-		c.delete("/volumes/"+volume).refused(404, emulator.CodeResourceNotFound)
-	})
+// TestDurations checks when a job is due and ends: after the time of the options, or of its workload cluster if that takes longer, and after
+// the delay of a fault.
+func TestDurations(t *testing.T) {
+	for name, test := range map[string]struct{ option, workload, fault, want time.Duration }{
+		"of the options":          {time.Minute, time.Second, 0, 61 * time.Second},
+		"of the workload cluster": {time.Second, time.Minute, 0, 61 * time.Second},
+		"none":                    {-1, 0, 0, time.Second},
+		"with a fault":            {8 * time.Second, 0, 10 * time.Second, 19 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := emulator.Options{Workloads: &ledger{takes: test.workload}, Durations: emulator.Durations{Pending: time.Second, Create: test.option}}
+			if test.fault > 0 {
+				opts.Faults = []emulator.Fault{{Path: "/kubernetes-clusters", JobDelay: test.fault}}
+			}
+			bubble(t, opts, func(t *testing.T, p *emulator.Portal, c *caller) {
+				c.create(c.newCluster(1))
+				job := p.Jobs()[0]
+				if got := job.Ended.Sub(job.Accepted); got != test.want || test.workload < test.option && !job.Ended.Equal(job.Due) {
+					t.Errorf("the job took %s, want %s, and was due after %s", got, test.want, job.Due.Sub(job.Accepted))
+				}
+			})
+		})
+	}
 }
 
-// TestListClusters checks that clusters are listed if Shapes.ListClusters asks for it.
-func TestListClusters(t *testing.T) {
-	bubble(t, emulator.Options{ListClusters: true}, func(_ *testing.T, _ *emulator.Portal, c *caller) {
-		id := c.create(c.newCluster(1))
-		c.get("/kubernetes-clusters?name=demo").want(200).has(id, "kubernetesClusters", 0, "id")
-		c.get("/kubernetes-clusters?name=other").want(200).has(nil, "kubernetesClusters", 0)
-	})
-}
-
-// TestFleetIDs checks that the ids of many clusters are unique.
-func TestFleetIDs(t *testing.T) {
-	bubble(t, emulator.Options{RateLimit: emulator.RateLimit{Burst: 1000}}, func(t *testing.T, p *emulator.Portal, c *caller) {
-		for range 100 {
-			c.post("/kubernetes-clusters", c.newCluster(2).String()).want(202)
+// TestSpread checks that the durations of jobs vary within the given part of their time.
+func TestSpread(t *testing.T) {
+	options := emulator.Options{Durations: emulator.Durations{Pending: -1, VPC: 100 * time.Second, Spread: 0.2}}
+	bubble(t, options, func(t *testing.T, p *emulator.Portal, c *caller) {
+		for i := range 40 {
+			c.post("/vpcs", fmt.Sprintf(`{"name":"vpc-%d"}`, i)).want(202)
 		}
-		time.Sleep(time.Minute)
-		ids := []string{}
-		for _, i := range p.Instances() {
-			ids = append(ids, i.ID)
+		least, most := time.Hour, time.Duration(0)
+		for _, job := range p.Jobs() {
+			takes := job.Due.Sub(job.Accepted)
+			least, most = min(least, takes), max(most, takes)
 		}
-		for _, cl := range p.Clusters() {
-			ids = append(ids, cl.ID, cl.NetworkID)
-		}
-		slices.Sort(ids)
-		if n := len(slices.Compact(ids)); n != 100*(3+2) {
-			t.Errorf("%d ids of 500 records", n)
-		}
-	})
-}
-
-// TestJobDue checks that a job names the earliest time at which it can end, including the delay of a fault.
-func TestJobDue(t *testing.T) {
-	faults := []emulator.Fault{{Path: "/kubernetes-clusters", JobDelay: 10 * time.Second}}
-	bubble(t, emulator.Options{Faults: faults}, func(t *testing.T, p *emulator.Portal, c *caller) {
-		c.create(c.newCluster(1))
-		job := p.Jobs()[0]
-		if takes := job.Due.Sub(job.Accepted); takes != 19*time.Second {
-			t.Errorf("due after %s, want 1 s pending, 8 s for the work and 10 s of the fault", takes)
-		}
-		if !job.Ended.Equal(job.Due) {
-			t.Errorf("ended at %s, due at %s", job.Ended, job.Due)
-		}
-	})
-}
-
-// TestNameBeginsWithADigit checks that a cluster's name may begin with a digit, as the specification does not forbid it.
-func TestNameBeginsWithADigit(t *testing.T) {
-	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
-		c.create(c.newCluster(1).with("name", "4ever"))
-		if got := p.Clusters()[0]; got.Name != "4ever" || got.State != emulator.ClusterRunning || got.Nodes[0].Name != "4ever-c-1" {
-			t.Errorf("cluster %+v", got)
+		if least < 80*time.Second || least > 90*time.Second || most < 110*time.Second || most > 120*time.Second {
+			t.Errorf("jobs take %v to %v", least, most)
 		}
 	})
 }

@@ -56,11 +56,7 @@ func TestFaultSelection(t *testing.T) {
 				a.get("/vpcs"), a.get("/vpcs"), a.get("/vpcs"), a.get("/vpcs"), a.get("/jobs/1"),
 				a.post("/networks", `{"cidr":"10.0.0.0/24"}`), b.get("/vpcs"),
 			} {
-				mark := "."
-				if r.status == 503 {
-					mark = "x"
-				}
-				got += mark
+				got += mark(r.status == 503)
 			}
 			if got != test.want {
 				t.Errorf("struck %s, want %s", got, test.want)
@@ -79,11 +75,7 @@ func TestProbability(t *testing.T) {
 		inject(t, p, emulator.Fault{Status: 503, Path: "/vpcs", Probability: 0.3})
 		c := login(t, p)
 		for range 300 {
-			mark := "."
-			if c.get("/vpcs").status == 503 {
-				mark = "x"
-			}
-			got += mark
+			got += mark(c.get("/vpcs").status == 503)
 		}
 		return got
 	}
@@ -113,6 +105,7 @@ func TestRefusals(t *testing.T) {
 		{emulator.Fault{Status: 429}, 429, emulator.CodeRateLimited, false},
 		{emulator.Fault{Status: 409, Code: emulator.CodeInvalidParameter, Field: "cidr"}, 409, emulator.CodeInvalidParameter, false},
 		{emulator.Fault{Status: 500, After: true}, 500, emulator.CodeInternalError, true},
+		{emulator.Fault{Status: 503, RetryAfter: 90 * time.Second}, 503, emulator.CodeUnavailable, false},
 	} {
 		p := newPortal(t, emulator.Options{})
 		c := login(t, p)
@@ -123,6 +116,9 @@ func TestRefusals(t *testing.T) {
 		}
 		if got, _ := r.at("error", "field").(string); got != test.fault.Field {
 			t.Errorf("%+v: field %q", test.fault, got)
+		}
+		if got := r.header.Get("Retry-After"); test.fault.RetryAfter > 0 && got != "90" {
+			t.Errorf("Retry-After: %s", got)
 		}
 	}
 }
@@ -152,15 +148,6 @@ func TestDelay(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestDelayAfterStartsTheJob checks that such a delay starts the job at once and only the answer is late.
-func TestDelayAfterStartsTheJob(t *testing.T) {
-	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
-		inject(t, p, emulator.Fault{Delay: time.Minute, After: true, Path: "/vpcs", Method: "POST"})
-		job := c.post("/vpcs", `{"name":"mine"}`).want(202).text("jobId")
-		c.get("/jobs/"+job).want(200).has("succeeded", "status")
-	})
 }
 
 // TestCut checks that the connection is cut before or after the work is done.
@@ -318,16 +305,6 @@ func TestClockSkew(t *testing.T) {
 			t.Errorf("the clock is %s ahead", got)
 		}
 	})
-}
-
-// TestRetryAfter checks the Retry-After header of a refusal.
-func TestRetryAfter(t *testing.T) {
-	p := newPortal(t, emulator.Options{})
-	c := login(t, p)
-	inject(t, p, emulator.Fault{Status: 503, RetryAfter: 90 * time.Second})
-	if got := c.get("/vpcs").want(503).header.Get("Retry-After"); got != "90" {
-		t.Errorf("Retry-After: %s", got)
-	}
 }
 
 // TestFaultsThatCannotBe checks that invalid faults are refused.

@@ -121,15 +121,19 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// admin returns the answer of the admin listener.
+func admin(t *testing.T, p *emulator.Portal, r *http.Request) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	p.AdminHandler().ServeHTTP(w, r.WithContext(t.Context()))
+	return w
+}
+
 // TestAdmin checks that the admin listener sets faults and shows the portal's records.
 func TestAdmin(t *testing.T) {
 	p := newPortal(t, emulator.Options{})
-	url, err := p.ListenAdmin("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := login(t, p)
-	steps := []struct {
+	for _, step := range []struct {
 		method, path, body string
 		status             int
 		want               string
@@ -141,7 +145,6 @@ func TestAdmin(t *testing.T) {
 		{"DELETE", "/faults/two", "", 200, `"three"`},
 		{"DELETE", "/faults/two", "", 404, ""},
 		{"GET", "/faults", "", 200, `"delay": "1ms"`},
-		{"GET", "/victim-order", "", 200, `"newest"`},
 		{"PUT", "/victim-order", `{"victimOrder":"oldest"}`, 200, `"oldest"`},
 		{"PUT", "/victim-order", `{"victimOrder":"largest"}`, 400, "largest"},
 		{"PUT", "/victim-order", `{"order":"newest"}`, 400, "order"},
@@ -158,29 +161,19 @@ func TestAdmin(t *testing.T) {
 		{"GET", "/mailbox/admin@portal.example", "", 200, ""},
 		{"GET", "/ca", "", 200, string(p.CAPEM())},
 		{"PUT", "/faults", "", 405, ""},
-	}
-	for _, step := range steps {
-		r, err := http.NewRequestWithContext(t.Context(), step.method, url+step.path, strings.NewReader(step.body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(response.Body)
-		_ = response.Body.Close()
-		if err != nil || response.StatusCode != step.status || !strings.Contains(string(body), step.want) {
-			t.Errorf("%s %s: %v %d %s", step.method, step.path, err, response.StatusCode, body)
+	} {
+		w := admin(t, p, httptest.NewRequest(step.method, "http://127.0.0.1"+step.path, strings.NewReader(step.body)))
+		if w.Code != step.status || !strings.Contains(w.Body.String(), step.want) {
+			t.Errorf("%s %s: %d %s", step.method, step.path, w.Code, w.Body)
 		}
 	}
 	c.get("/vpcs").refused(503, emulator.CodeUnavailable)
 	p.ClearFaults()
 	c.get("/vpcs").want(200)
-	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestAdminIsLocal checks that the admin listener listens only on loopback and refuses other host names.
+// TestAdminIsLocal checks that the admin listener listens only on loopback, and refuses other host names and web pages, which a local browser
+// lets send forms to the listener.
 func TestAdminIsLocal(t *testing.T) {
 	p := newPortal(t, emulator.Options{})
 	if _, err := p.ListenAdmin("0.0.0.0:0"); err == nil {
@@ -190,45 +183,16 @@ func TestAdminIsLocal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/clusters", nil)
-	if err != nil {
-		t.Fatal(err)
+	if response, body, err := fetch(t, &http.Client{}, url+"/clusters"); err != nil || response.StatusCode != http.StatusOK {
+		t.Errorf("%v %s", err, body)
 	}
-	r.Host = "portal.example"
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	if response.StatusCode != http.StatusForbidden {
-		t.Errorf("status %d", response.StatusCode)
-	}
-	http.DefaultClient.CloseIdleConnections()
-}
-
-// TestAdminIsNotForWebPages checks that a web page in a local browser cannot arm faults, although it can send a form to the listener.
-func TestAdminIsNotForWebPages(t *testing.T) {
-	p := newPortal(t, emulator.Options{})
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:8444/faults", strings.NewReader(`{"cut":true}`))
-	r.Header.Set("Origin", "http://portal.example")
-	w := httptest.NewRecorder()
-	p.AdminHandler().ServeHTTP(w, r)
-	if w.Code != http.StatusForbidden || len(p.Faults()) != 0 {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-}
-
-// TestStateAsData checks that programs can parse the admin listener's answers.
-func TestStateAsData(t *testing.T) {
-	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
-		c.create(c.newCluster(2))
-		data, err := json.Marshal(p.Clusters())
-		if err != nil {
-			t.Fatal(err)
+	for host, origin := range map[string]string{"portal.example": "", "127.0.0.1:8444": "http://portal.example"} {
+		r := httptest.NewRequest(http.MethodPost, "http://"+host+"/faults", strings.NewReader(`{"cut":true}`))
+		if origin != "" {
+			r.Header.Set("Origin", origin)
 		}
-		var out []emulator.Cluster
-		if err := json.Unmarshal(data, &out); err != nil || len(out) != 1 || len(out[0].Nodes) != 3 {
-			t.Errorf("%v %s", err, data)
+		if w := admin(t, p, r); w.Code != http.StatusForbidden || len(p.Faults()) != 0 {
+			t.Errorf("%s, from %q: %d %s", host, origin, w.Code, w.Body)
 		}
-	})
+	}
 }

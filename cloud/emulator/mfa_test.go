@@ -86,15 +86,17 @@ func TestGuessing(t *testing.T) {
 	})
 }
 
-// TestDisableMFA checks that MFA is disabled for the account's users of one identity provider, and for no others.
+// TestDisableMFA checks that an Administrator disables MFA for the account's users of one identity provider, and for no others (Authentication 6).
 func TestDisableMFA(t *testing.T) {
 	users := []emulator.User{
 		{Email: "admin@portal.example", Password: "p"},
+		{Email: "user@portal.example", Password: "p", Role: emulator.RoleUser},
 		{Email: "mfa@portal.example", Password: "p", TOTPSeed: totpSeed, IDP: "ldap"},
 		{Email: "other@portal.example", Password: "p", TOTPSeed: totpSeed, IDP: "ldap", Account: "other"},
 	}
 	bubble(t, emulator.Options{Users: users}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		loginAs(t, p, "mfa@portal.example", "p").get("/vpcs").refused(403, emulator.CodeMFARequired)
+		loginAs(t, p, "user@portal.example", "p").post("/admin/mfa/disable/ldap", "").refused(403, emulator.CodeForbidden)
 		c.post("/admin/mfa/disable/saml", "").refused(404, emulator.CodeResourceNotFound)
 		c.post("/admin/mfa/disable/ldap", "").want(200)
 		loginAs(t, p, "mfa@portal.example", "p").get("/vpcs").want(200)

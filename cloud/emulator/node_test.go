@@ -3,6 +3,7 @@
 package emulator_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,26 +12,6 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
-
-// TestVictims checks that the option decides which workers are removed. TestRandomVictims has the third order.
-func TestVictims(t *testing.T) {
-	for order, keep := range map[emulator.VictimOrder]func(before []string) []string{
-		emulator.VictimsNewest: func(before []string) []string { return before[:2] },
-		emulator.VictimsOldest: func(before []string) []string { return before[3:] },
-	} {
-		t.Run(string(order), func(t *testing.T) {
-			bubble(t, emulator.Options{VictimOrder: order}, func(t *testing.T, p *emulator.Portal, c *caller) {
-				id := c.create(c.newCluster(3))
-				c.scale(id, 5)
-				before := workers(p)
-				c.scale(id, 2).has("succeeded", "status")
-				if diff := cmp.Diff(keep(before), workers(p)); diff != "" {
-					t.Errorf("of %v (-want +got):\n%s", before, diff)
-				}
-			})
-		})
-	}
-}
 
 // TestRandomVictims checks that random victims are neither always the newest nor always the oldest workers.
 func TestRandomVictims(t *testing.T) {
@@ -75,7 +56,7 @@ func TestSetVictimOrder(t *testing.T) {
 }
 
 // TestUpgradeStyles checks that control nodes are upgraded before workers, one node at a time, and that the API server is never older than
-// a kubelet.
+// a kubelet. The style is the portal's or a fault's.
 func TestUpgradeStyles(t *testing.T) {
 	for style, want := range map[emulator.UpgradeStyle][]string{
 		emulator.UpgradeInPlace: {
@@ -106,23 +87,29 @@ func TestUpgradeStyles(t *testing.T) {
 			"35: c-2@35, w-3@35, w-1@35",
 		},
 	} {
-		t.Run(string(style), func(t *testing.T) {
-			l := &ledger{}
-			bubble(t, emulator.Options{UpgradeStyle: style, Workloads: l, ReuseNodeNames: true}, func(t *testing.T, p *emulator.Portal, c *caller) {
-				id := c.create(c.newCluster(2))
-				before := machines(p)
-				c.upgrade(id, "v1.35.6").has("succeeded", "status")
-				if diff := cmp.Diff(want, l.steps()); diff != "" {
-					t.Errorf("steps (-want +got):\n%s", diff)
+		for _, byFault := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, by a fault %t", style, byFault), func(t *testing.T) {
+				l := &ledger{}
+				opts := emulator.Options{UpgradeStyle: style, Workloads: l, ReuseNodeNames: true}
+				if byFault {
+					opts.UpgradeStyle, opts.Faults = "", []emulator.Fault{{Path: upgradeTemplate, UpgradeStyle: style}}
 				}
-				if same := cmp.Equal(before, machines(p)); same != (style == emulator.UpgradeInPlace) {
-					t.Errorf("machines before %v, after %v", before, machines(p))
-				}
-				if got := p.Clusters()[0]; got.Version != "v1.35.6" || got.Size != 2 {
-					t.Errorf("cluster %+v", got)
-				}
+				bubble(t, opts, func(t *testing.T, p *emulator.Portal, c *caller) {
+					id := c.create(c.newCluster(2))
+					before := machines(p)
+					c.upgrade(id, "v1.35.6").has("succeeded", "status")
+					if diff := cmp.Diff(want, l.steps()); diff != "" {
+						t.Errorf("steps (-want +got):\n%s", diff)
+					}
+					if same := cmp.Equal(before, machines(p)); same != (style == emulator.UpgradeInPlace) {
+						t.Errorf("machines before %v, after %v", before, machines(p))
+					}
+					if got := p.Clusters()[0]; got.Version != "v1.35.6" || got.Size != 2 {
+						t.Errorf("cluster %+v", got)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -133,45 +120,6 @@ func machines(p *emulator.Portal) []string {
 		ids = append(ids, n.ID)
 	}
 	return ids
-}
-
-// TestNodeNames checks that a node name is used again only if the option says so, and then for another machine.
-func TestNodeNames(t *testing.T) {
-	for _, reuse := range []bool{false, true} {
-		bubble(t, emulator.Options{ReuseNodeNames: reuse}, func(t *testing.T, p *emulator.Portal, c *caller) {
-			id := c.create(c.newCluster(2).with("name", strings.Repeat("n", 63)))
-			before := p.Clusters()[0].Nodes
-			c.scale(id, 1)
-			c.scale(id, 2)
-			after := p.Clusters()[0].Nodes
-			if same := before[2].Name == after[2].Name; same != reuse || before[2].ID == after[2].ID {
-				t.Errorf("reuse %t: node %v was replaced by %v", reuse, before[2], after[2])
-			}
-			for _, n := range after {
-				if len(n.Name) > 63 {
-					t.Errorf("%s is longer than a DNS label", n.Name)
-				}
-			}
-		})
-	}
-}
-
-// TestProviderIDs checks that provider ids name the zone and the instance, or are empty.
-func TestProviderIDs(t *testing.T) {
-	for _, with := range []bool{false, true} {
-		bubble(t, emulator.Options{ProviderIDs: with}, func(t *testing.T, p *emulator.Portal, c *caller) {
-			c.create(c.newCluster(1))
-			for _, n := range p.Clusters()[0].Nodes {
-				want := ""
-				if with {
-					want = "portal:///zone-1/" + n.ID
-				}
-				if n.ProviderID != want {
-					t.Errorf("provider id %q, want %q", n.ProviderID, want)
-				}
-			}
-		})
-	}
 }
 
 // TestNodesLeftBehind checks that the Node object of a removed machine stays until a node of that name is created or the cluster is
@@ -283,5 +231,27 @@ func TestManyNodesGetNames(t *testing.T) {
 	}
 	if status != "succeeded" || answers == 0 {
 		t.Errorf("the job has %s, and the portal gave %d answers until all nodes had names", status, answers)
+	}
+}
+
+// TestNodes checks that a node name is used again only if the option says so, and then for another machine, and that provider ids name the
+// zone and the instance, or are empty.
+func TestNodes(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		bubble(t, emulator.Options{ReuseNodeNames: on, ProviderIDs: on}, func(t *testing.T, p *emulator.Portal, c *caller) {
+			id := c.create(c.newCluster(2).with("name", strings.Repeat("n", 63)))
+			before := p.Clusters()[0].Nodes
+			c.scale(id, 1)
+			c.scale(id, 2)
+			after := p.Clusters()[0].Nodes
+			if same := before[2].Name == after[2].Name; same != on || before[2].ID == after[2].ID {
+				t.Errorf("reuse %t: node %v was replaced by %v", on, before[2], after[2])
+			}
+			for _, n := range after {
+				if want := map[bool]string{true: "portal:///zone-1/" + n.ID}[on]; n.ProviderID != want || len(n.Name) > 63 {
+					t.Errorf("node %s has provider id %q, want %q", n.Name, n.ProviderID, want)
+				}
+			}
+		})
 	}
 }

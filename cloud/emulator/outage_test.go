@@ -3,12 +3,9 @@
 package emulator_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
@@ -25,12 +22,7 @@ func TestFaultsOfOneDirection(t *testing.T) {
 				c.post(scale, `{"size":4}`), c.post(scale, `{"size":2}`), c.post(scale, `{"size":0}`),
 				c.post("/networks", `{"cidr":"10.0.0.0/24"}`), c.post(strings.Replace(scale, "scale", "upgrade", 1), c.versionBody("v1.35.6")),
 			} {
-				mark := "."
-				if r.at("error", "code") == emulator.CodeOperationNotAllowed {
-					mark = "x"
-				}
-				got += mark
-				time.Sleep(time.Minute) // until the admitted scale has ended
+				got += mark(r.at("error", "code") == emulator.CodeOperationNotAllowed)
 			}
 			if got != want {
 				t.Errorf("%q: struck %s, want %s", direction, got, want)
@@ -74,11 +66,7 @@ func TestFaultsForAWhile(t *testing.T) {
 			time.Sleep(time.Hour)
 			got := ""
 			for range 6 {
-				mark := "."
-				if c.get("/vpcs").status == 503 {
-					mark = "x"
-				}
-				got += mark
+				got += mark(c.get("/vpcs").status == 503)
 				time.Sleep(20 * time.Second)
 			}
 			if got != want {
@@ -118,59 +106,4 @@ func TestJobsThatFailHalfway(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestUpgradesThatFailHalfway checks that such an upgrade keeps the nodes that it upgraded, in the style that the fault names. Another
-// upgrade to the same version does the rest.
-func TestUpgradesThatFailHalfway(t *testing.T) {
-	l := &ledger{}
-	bubble(t, emulator.Options{Workloads: l, ReuseNodeNames: true}, func(t *testing.T, p *emulator.Portal, c *caller) {
-		id := c.create(c.newCluster(2))
-		inject(t, p, emulator.Fault{ID: "half", Job: emulator.JobFailsHalfway, JobNodes: 2, Path: "/kubernetes-clusters/*/upgrade"})
-		inject(t, p, emulator.Fault{ID: "style", UpgradeStyle: emulator.UpgradeReplace, Path: "/kubernetes-clusters/*/upgrade"})
-		c.upgrade(id, "v1.35.6").has("failed", "status")
-		if got := p.Clusters()[0].Version; got != "v1.34.9" {
-			t.Errorf("after the failed upgrade the cluster's version is %s", got)
-		}
-		p.RemoveFault("half")
-		c.upgrade(id, "v1.35.6").has("succeeded", "status")
-		want := []string{
-			"34: c-1@34, w-1@34, w-2@34",
-			"35: w-1@34, w-2@34, c-2@35",
-			"35: w-2@34, c-2@35, w-3@35",
-			"35: c-2@35, w-3@35, w-1@35",
-		}
-		if diff := cmp.Diff(want, l.steps()); diff != "" {
-			t.Errorf("steps (-want +got):\n%s", diff)
-		}
-		if got := p.Clusters()[0].Version; got != "v1.35.6" {
-			t.Errorf("after the second upgrade the cluster's version is %s", got)
-		}
-	})
-}
-
-// TestPortalThatKeepsRefusing checks three faults together, as a test of a client would set them to make scale-downs fail for a long time.
-func TestPortalThatKeepsRefusing(t *testing.T) {
-	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
-		id := c.create(c.newCluster(6))
-		faults, err := emulator.ParseFaults([]byte(`[
-			{"id": "1", "path": "/kubernetes-clusters/*/scale", "scale": "down", "count": 2, "code": "OPERATION_NOT_ALLOWED"},
-			{"id": "2", "path": "/kubernetes-clusters/*/scale", "scale": "down", "nth": 3, "for": "5m", "job": "failed", "jobMessage": "an image is being copied"},
-			{"id": "3", "path": "/kubernetes-clusters/*/scale", "scale": "down", "nth": 3, "for": "8m", "job": "failed-halfway", "jobNodes": 1}
-		]`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		inject(t, p, faults...)
-		got := ""
-		for range 12 {
-			r := c.post("/kubernetes-clusters/"+id+"/scale", `{"size":3}`)
-			time.Sleep(time.Minute)
-			status := r.status
-			got += fmt.Sprintf("%d:%d ", status, len(workers(p)))
-		}
-		if want := "409:6 409:6 202:6 202:6 202:6 202:6 202:6 202:5 202:4 202:3 202:3 202:3 "; got != want {
-			t.Errorf("status and workers:\n%s, want\n%s", got, want)
-		}
-	})
 }

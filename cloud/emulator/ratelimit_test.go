@@ -50,19 +50,6 @@ func TestRateLimit(t *testing.T) {
 	})
 }
 
-// TestHigherTier checks the limits of a higher tier.
-func TestHigherTier(t *testing.T) {
-	bubble(t, emulator.Options{RateLimit: emulator.RateLimit{PerMinute: 600, Burst: 3}}, func(t *testing.T, _ *emulator.Portal, c *caller) {
-		c.get("/vpcs").want(200)
-		if got := c.get("/vpcs").want(200).header.Get("X-RateLimit-Limit"); got != "600" {
-			t.Errorf("limit %s", got)
-		}
-		c.get("/vpcs").want(429)
-		time.Sleep(100 * time.Millisecond)
-		c.get("/vpcs").want(200)
-	})
-}
-
 // TestNeighbour checks that a neighbour uses its part of the account evenly for as long as the fault exists.
 func TestNeighbour(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {

@@ -74,6 +74,13 @@ func TestShapes(t *testing.T) {
 		"lookup with something else": {emulator.Shapes{LookupStatus: 200}, func(c *caller) {
 			c.get("/kubernetes-clusters?name=n").want(200).has("welcome", "message")
 		}},
+		"tokens without exp": {emulator.Shapes{TokensWithoutExp: true}, func(c *caller) {
+			if expires, err := parse(c.t, c.token).GetExpirationTime(); err != nil || expires != nil {
+				c.t.Errorf("exp is %v, %v", expires, err)
+			}
+			time.Sleep(8 * time.Hour)
+			c.get("/vpcs").refused(401, emulator.CodeInvalidToken)
+		}},
 		"extra fields": {emulator.Shapes{ExtraFields: true}, func(c *caller) { c.get("/vpcs").want(200).text("links", "self") }},
 		"reset of a window": {emulator.Shapes{ResetSeconds: 3600}, func(c *caller) {
 			if got := c.get("/vpcs").header.Get("X-RateLimit-Reset"); got != fmt.Sprint(time.Now().Add(time.Hour).Unix()) {

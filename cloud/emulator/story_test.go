@@ -44,66 +44,52 @@ const clusterLife = `
 00:00 POST /kubernetes-clusters → 202
 00:00   cluster cluster-1: Creating name=demo size=1 controlNodes=1 version=v1.34.9
 00:00   job job-1: pending create cluster cluster-1
-00:00 GET /jobs/job-1 → 200
 00:01   job job-1: pending → running create cluster cluster-1
-00:05 GET /jobs/job-1 → 200
 00:09   node demo-c-1: added cluster-1
 00:09   node demo-w-1: added cluster-1
 00:09   cluster cluster-1: Creating → Running size=1 version=v1.34.9
 00:09   job job-1: running → succeeded create cluster cluster-1
-00:10 GET /jobs/job-1 → 200
 00:10 POST /kubernetes-clusters/cluster-1/scale → 202
 00:10   cluster cluster-1: Running → Scaling size 1 → 2
 00:10   job job-2: pending scale cluster cluster-1
-00:10 GET /jobs/job-2 → 200
 00:11   job job-2: pending → running scale cluster cluster-1
-00:15 GET /jobs/job-2 → 200
 00:16   node demo-w-2: added cluster-1
 00:16   cluster cluster-1: Scaling → Running size=2 version=v1.34.9
 00:16   job job-2: running → succeeded scale cluster cluster-1
-00:20 GET /jobs/job-2 → 200
 00:20 POST /kubernetes-clusters/cluster-1/scale → 202
 00:20   cluster cluster-1: Running → Scaling size 2 → 1
 00:20   job job-3: pending scale cluster cluster-1
-00:20 GET /jobs/job-3 → 200
 00:21   job job-3: pending → running scale cluster cluster-1
-00:25 GET /jobs/job-3 → 200
 00:26   node demo-w-2: removed cluster-1
 00:26   cluster cluster-1: Scaling → Running size=1 version=v1.34.9
 00:26   job job-3: running → succeeded scale cluster cluster-1
-00:30 GET /jobs/job-3 → 200
 00:30 POST /kubernetes-clusters/cluster-1/upgrade → 202
 00:30   cluster cluster-1: Running → Upgrading v1.34.9 → v1.35.6
 00:30   job job-4: pending upgrade cluster cluster-1
-00:30 GET /jobs/job-4 → 200
 00:31   job job-4: pending → running upgrade cluster cluster-1
-00:35 GET /jobs/job-4 → 200
 00:36   node demo-c-1: v1.34.9 → v1.35.6 cluster-1
-00:40 GET /jobs/job-4 → 200
 00:41   node demo-w-1: v1.34.9 → v1.35.6 cluster-1
 00:41   cluster cluster-1: Upgrading → Running size=1 version=v1.35.6
 00:41   job job-4: running → succeeded upgrade cluster cluster-1
-00:45 GET /jobs/job-4 → 200
 00:45 GET /kubernetes-clusters/cluster-1/config → 200
 00:45 DELETE /kubernetes-clusters/cluster-1 → 202
 00:45   cluster cluster-1: Running → Deleting
 00:45   job job-5: pending delete cluster cluster-1
-00:45 GET /jobs/job-5 → 200
 00:46   job job-5: pending → running delete cluster cluster-1
-00:50 GET /jobs/job-5 → 200
 00:51   node demo-c-1: removed cluster-1
 00:51   node demo-w-1: removed cluster-1
 00:51   cluster cluster-1: Deleting → deleted
 00:51   job job-5: running → succeeded delete cluster cluster-1
-00:55 GET /jobs/job-5 → 200
 00:55 GET /kubernetes-clusters/cluster-1/config → 404 RESOURCE_NOT_FOUND
 `
 
-// story returns the request log with short times, and with ids numbered in the order of their first appearance.
+// story returns the request log but for polls, with short times, and with ids numbered in the order of their first appearance.
 func story(p *emulator.Portal) string {
 	var b strings.Builder
 	for _, e := range p.RequestLog() {
-		fmt.Fprintf(&b, "%s %s\n", e.Time.Format("04:05"), e)
+		if !strings.HasPrefix(e.Path, "/jobs/") {
+			fmt.Fprintf(&b, "%s %s\n", e.Time.Format("04:05"), e)
+		}
 	}
 	seen, count := map[string]string{}, map[string]int{}
 	return "\n" + regexp.MustCompile(`\b([a-z]+)-[0-9a-f]{12}\b`).ReplaceAllStringFunc(b.String(), func(id string) string {

@@ -86,14 +86,6 @@ func TestAllow(t *testing.T) {
 	}
 }
 
-// TestTypes checks that the messages about members of another type are English.
-func TestTypes(t *testing.T) {
-	p := newPortal(t, emulator.Options{})
-	c := login(t, p)
-	c.post("/networks", `{"cidr":10}`).refused(400, emulator.CodeInvalidParameter).has("cidr must be a string", "error", "message")
-	c.post("/kubernetes-clusters/1/scale", `{"size":"3"}`).refused(400, emulator.CodeInvalidParameter).has("size must be an integer", "error", "message")
-}
-
 // TestPlainHTTP checks that plain HTTP is refused behind any listener (Authentication 9).
 func TestPlainHTTP(t *testing.T) {
 	p := newPortal(t, emulator.Options{})
