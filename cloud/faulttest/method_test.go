@@ -18,6 +18,7 @@ type method struct {
 	call   func(context.Context, *scene) error
 	absent string // class of every answer that the client does not understand; "" for the table's
 	ahead  string // class if the portal's clock is ahead; "" for the table's
+	waits  bool   // the client waits for the rate limit, as a command-line tool does, and repeats what the limit refused
 }
 
 // methods are all methods that call the portal.
@@ -59,6 +60,9 @@ var methods = []method{
 		return created.Job, err
 	})},
 	{name: "CreateCluster", group: "change", verb: "POST", path: "/kubernetes-clusters", call: started(func(ctx context.Context, s *scene) (cloud.Job, error) {
+		return s.client.CreateCluster(ctx, s.request())
+	})},
+	{name: "CreateCluster: waiting", group: "change", verb: "POST", path: "/kubernetes-clusters", waits: true, call: started(func(ctx context.Context, s *scene) (cloud.Job, error) {
 		return s.client.CreateCluster(ctx, s.request())
 	})},
 	{name: "ScaleCluster", group: "change", verb: "POST", path: "/kubernetes-clusters/{cluster_id}/scale", call: started(func(ctx context.Context, s *scene) (cloud.Job, error) {
@@ -114,6 +118,7 @@ func (m method) entering() bool {
 
 // user configures a user with MFA if the method is a part of MFA.
 func (m method) user(config *cloud.Config) {
+	config.Wait = m.waits
 	if m.group == "send" || m.group == "verify" {
 		careful(config)
 	}

@@ -35,30 +35,6 @@ type options struct {
 	share    float64       // each manager's share of the account; 0 means all of it
 	quiet    bool          // the portal sends its headers only with a 429, and no option sets the limit
 	window   bool          // the portal says what is left of the minute instead of the burst
-	maxOpen  int           // maximum number of open requests of a manager; 0 means the default
-}
-
-func (o options) String() string {
-	name := fmt.Sprintf("%d of %v ± %.0f %%", o.clusters, o.takes, 100*o.spread)
-	if o.slow > 0 {
-		name += fmt.Sprintf(", creations take %v", o.slow)
-	}
-	if o.asleep {
-		name += ", asleep"
-	}
-	if o.managers > 0 {
-		name += fmt.Sprintf(", %d managers", o.managers)
-	}
-	if o.share > 0 {
-		name += fmt.Sprintf(" with a share of %.2f", o.share)
-	}
-	if o.quiet {
-		name += ", headers with 429 only"
-	}
-	if o.window {
-		name += ", what is left of the minute"
-	}
-	return name
 }
 
 // fleet is one account with all its clients.
@@ -107,7 +83,7 @@ func (f *fleet) wake(flow string) {
 func (f *fleet) newClient() *cloud.Client {
 	email, password := f.portal.Credentials()
 	options := ratelimit.Options{
-		Limit: 300, MaxOpen: f.options.maxOpen, AccountShare: f.options.share, Rand: rand.New(rand.NewPCG(1, 1)), Wake: f.wake,
+		Limit: 300, AccountShare: f.options.share, Rand: rand.New(rand.NewPCG(1, 1)), Wake: f.wake,
 	}
 	if f.options.asleep {
 		options.Wake = nil
@@ -229,7 +205,7 @@ func measure(t *testing.T, options options) (r result) {
 		f.run()
 		r = f.result()
 	})
-	t.Logf("%v: %v (in %.1f s)", options, r, time.Since(began).Seconds())
+	t.Logf("%+v: %v (in %.1f s)", options, r, time.Since(began).Seconds())
 	return r
 }
 
@@ -267,7 +243,7 @@ func TestFleet(t *testing.T) {
 		{options{clusters: 300, takes: 2 * time.Minute, slow: 3 * time.Second}, 1.15, 1.15},
 		{options{clusters: 300, takes: 2 * time.Minute, window: true}, 1.10, 1.10},
 	} {
-		t.Run(test.options.String(), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%+v", test.options), func(t *testing.T) {
 			skipLongJobs(t, test.options.takes)
 			measure(t, test.options).judge(t, test.all, test.median)
 		})
@@ -290,5 +266,16 @@ func TestMeasure(t *testing.T) {
 	for _, takes := range []time.Duration{2 * time.Minute, 8 * time.Minute} {
 		measure(t, options{clusters: *size, takes: takes}).judge(t, 1.05, 1.05)
 		measure(t, options{clusters: *size, takes: takes, spread: 0.2}).judge(t, 1.17, 1.23)
+	}
+}
+
+// TestShares checks that managers which divide an account by AccountShare are together as fast as one manager with the whole account, and
+// that the portal refuses none of their requests. The portal may name the limit in every answer or only in refusals.
+func TestShares(t *testing.T) {
+	for _, managers := range []int{2, 3} {
+		for _, quiet := range []bool{false, true} {
+			o := options{clusters: 300, takes: 2 * time.Minute, managers: managers, share: 1 / float64(managers), quiet: quiet}
+			t.Run(fmt.Sprintf("%+v", o), func(t *testing.T) { measure(t, o).judge(t, 1.05, 1.05) })
+		}
 	}
 }

@@ -10,20 +10,6 @@ import (
 	"time"
 )
 
-// TestMutationsThatMustNotBeOpened checks that mutations that must not be opened yet hold no tokens, so that reads can use them.
-func TestMutationsThatMustNotBeOpened(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(Options{Burst: 2, MaxOpen: 1})
-		granted(t, l, "open", Mutation)
-		refusedUntil(t, l, "next", Mutation)
-		refusedUntil(t, l, "after that", Mutation)
-		time.Sleep(10 * time.Second)
-		refusedUntil(t, l, "after that", Mutation)
-		granted(t, l, "read", Read)
-		refusedUntil(t, l, "second read", Read)
-	})
-}
-
 // TestTokenAsideIsKept checks that a token that is set aside for a read is not given to a later mutation.
 func TestTokenAsideIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

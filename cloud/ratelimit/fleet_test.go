@@ -41,26 +41,23 @@ func (l *Limiter) tryCall(flow string, class Class) bool {
 
 // TestNobodyIsStarved checks that polls get a fifth of the tokens, and reads a tenth, while others wait all the time.
 func TestNobodyIsStarved(t *testing.T) {
-	for name, test := range map[string]struct {
+	type row struct {
 		busy        []Class
 		last        Class
 		least, most float64 // share of the tokens
-	}{
+	}
+	each(t, map[string]row{
 		"polls beside mutations":           {[]Class{Mutation}, Poll, 0.19, 0.25},
 		"polls beside reads":               {[]Class{Read}, Poll, 0.19, 0.25},
 		"reads beside mutations and polls": {[]Class{Mutation, Poll}, Read, 0.09, 0.15},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := NewLimiter(Options{Limit: standardLimit, MaxOpen: 1000})
-				served := compete(l, 10*time.Minute, append(test.busy, test.last)...)
-				total := served[Mutation] + served[Poll] + served[Read]
-				if share := served[test.last] / total; share < test.least || share > test.most || total < 2900 {
-					t.Errorf("%.2f of %.0f tokens of 3000: %v", share, total, served)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, test row) {
+		l := NewLimiter(Options{Limit: standardLimit, MaxOpen: 1000})
+		served := compete(l, 10*time.Minute, append(test.busy, test.last)...)
+		total := served[Mutation] + served[Poll] + served[Read]
+		if share := served[test.last] / total; share < test.least || share > test.most || total < 2900 {
+			t.Errorf("%.2f of %.0f tokens of 3000: %v", share, total, served)
+		}
+	})
 }
 
 // compete lets 100 flows of each class take as many tokens as they can for a time, and returns how many each class got.

@@ -75,10 +75,11 @@ func TestEarlyEnd(t *testing.T) {
 		times         int
 		running, done float64
 	}
-	for name, test := range map[string]struct {
+	type row struct {
 		seen []seen
 		want time.Duration
-	}{
+	}
+	each(t, map[string]row{
 		"none":                        {nil, unknown},
 		"one":                         {[]seen{{1, 0, 60}}, 60 * time.Second},
 		"one that was seen before":    {[]seen{{1, 55, 60}}, 60 * time.Second},
@@ -99,25 +100,21 @@ func TestEarlyEnd(t *testing.T) {
 		"found late":                  {[]seen{{50, 0, 60}, {3, 0, 90}}, 60 * time.Second},
 		"seen running shortly before": {[]seen{{50, 0, 60}, {3, 59.9, 61}}, 59900 * time.Millisecond},
 		"seen running at the age":     {[]seen{{50, 0, 60}, {3, 60, 61}}, 60 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := NewLimiter(Options{})
-				for _, s := range test.seen {
-					for range s.times {
-						finish(&l.jobs, s.running, s.done)
-					}
-				}
-				if n := len(l.jobs.running); n != 0 {
-					t.Errorf("%d jobs still run", n)
-				}
-				_, _ = lookAt(l, "job", time.Now())
-				if got := l.jobs.kinds["create"].early; got != test.want {
-					t.Errorf("likely done from %v on, want %v", got, test.want)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, test row) {
+		l := NewLimiter(Options{})
+		for _, s := range test.seen {
+			for range s.times {
+				finish(&l.jobs, s.running, s.done)
+			}
+		}
+		if n := len(l.jobs.running); n != 0 {
+			t.Errorf("%d jobs still run", n)
+		}
+		_, _ = lookAt(l, "job", time.Now())
+		if got := l.jobs.kinds["create"].early; got != test.want {
+			t.Errorf("likely done from %v on, want %v", got, test.want)
+		}
+	})
 }
 
 // TestEndOfAJobConcernsItsKind checks that the end of a job changes when the jobs of its kind that run are looked at, and no others.
@@ -141,40 +138,6 @@ func TestEndOfAJobConcernsItsKind(t *testing.T) {
 			t.Error("a job is looked at although no job of its kind has ended")
 		}
 	})
-}
-
-// TestTokensOfLooks checks which jobs get a token after a job of the kind has taken 100 s. A job that is likely done gets any token that no
-// other call waits for. Other jobs get only tokens that a full bucket cannot hold.
-func TestTokensOfLooks(t *testing.T) {
-	for name, test := range map[string]struct {
-		age  float64
-		left int // tokens, of 45
-		want bool
-	}{
-		"likely":             {100, 1, true},
-		"not likely":         {99, 40, false},
-		"not likely, full":   {99, 45, true},
-		"full but for one":   {99, 44, false},
-		"young, full":        {4.9, 45, false},
-		"likely, no token":   {100, 0, false},
-		"parked but no need": {99, 30, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				jobs := newJobs()
-				finish(&jobs, 0, 100)
-				l := NewLimiter(Options{Limit: 1}) // a new one, whose polls have no credit yet
-				l.jobs = jobs
-				for i := range 45 - test.left {
-					granted(t, l, strconv.Itoa(i), Read)
-				}
-				_, err := lookAt(l, "job", time.Now().Add(-seconds(test.age)))
-				if got := err == nil; got != test.want {
-					t.Errorf("a token: %v", err)
-				}
-			})
-		})
-	}
 }
 
 // TestLikelyJobsFirst checks the order in which jobs get tokens. Jobs that are likely done come first, the longest due or unseen before the

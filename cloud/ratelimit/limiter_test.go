@@ -12,6 +12,16 @@ import (
 	"time"
 )
 
+// each checks each row of a table, in a bubble of its own.
+func each[Row any](t *testing.T, table map[string]Row, check func(*testing.T, Row)) {
+	t.Helper()
+	for name, row := range table {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { check(t, row) })
+		})
+	}
+}
+
 // granted reserves, and fails the test if the limiter refuses.
 func granted(t *testing.T, l *Limiter, flow string, class Class) *Reservation {
 	t.Helper()
@@ -92,28 +102,19 @@ func TestReserveKeepsTheOrder(t *testing.T) {
 	})
 }
 
-// TestReserveIsIdempotent checks that a flow that asks repeatedly gets only one place.
-func TestReserveIsIdempotent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(Options{})
-		drain(t, l)
-		for range 50 {
-			refusedUntil(t, l, "impatient", Read)
-		}
-		if n := l.Stats().Waiting[Read]; n != 1 {
-			t.Errorf("the flow has %d places", n)
-		}
-	})
-}
-
-// TestPlacesAreGivenUp checks that a flow that does not come back loses its place, and that other flows get its token.
+// TestPlacesAreGivenUp checks that a flow gets only one place however often it asks, and loses it if it does not come back. Then other flows get
+// its token.
 func TestPlacesAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
 		drain(t, l)
 		var last time.Time
 		for i := range 100 {
-			last = refusedUntil(t, l, strconv.Itoa(i), Read)
+			last = refusedUntil(t, l, strconv.Itoa(i%50), Read)
+		}
+		refusedUntil(t, l, "without a class", 0)
+		if n := l.Stats().Waiting[Read]; n != 51 {
+			t.Errorf("51 flows have %d places", n)
 		}
 		time.Sleep(time.Until(last.Add(placeGrace + time.Second)))
 		if got := l.Stats(); got.Waiting[Read] != 0 || len(l.queue.aside) != 0 {
@@ -198,11 +199,12 @@ func TestOpenMutations(t *testing.T) {
 
 // TestRateLimitedClosesTheGate checks that a 429 stops all flows for as long as the portal asks, and a little longer.
 func TestRateLimitedClosesTheGate(t *testing.T) {
-	for name, test := range map[string]struct {
+	type row struct {
 		headers []string
 		least   time.Duration
 		most    time.Duration
-	}{
+	}
+	each(t, map[string]row{
 		"seconds":         {[]string{"Retry-After", "7"}, 7 * time.Second, 8500 * time.Millisecond},
 		"fraction":        {[]string{"Retry-After", "0.5"}, 500 * time.Millisecond, 700 * time.Millisecond},
 		"date":            {[]string{"Retry-After", "Sat, 01 Jan 2000 00:00:09 GMT"}, 8 * time.Second, 11 * time.Second},
@@ -212,50 +214,34 @@ func TestRateLimitedClosesTheGate(t *testing.T) {
 		"nonsense":        {[]string{"Retry-After", "soon", "X-RateLimit-Reset", "-1"}, time.Second, 1500 * time.Millisecond},
 		"forever":         {[]string{"Retry-After", "99999999999999"}, time.Hour, 73 * time.Minute},
 		"past":            {[]string{"Retry-After", "-5"}, time.Second, 1500 * time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // the bubble's clock starts at 2000-01-01 00:00:00 UTC
-				l := NewLimiter(Options{Rand: seeded(1)})
-				held := granted(t, l, "held", Mutation)
-				send(t, l, granted(t, l, "a", Read), 429, test.headers...)
-				closed := time.Now()
-				if at := refusedUntil(t, l, "b", Read); at.Sub(closed) < test.least {
-					t.Errorf("RetryAt is after %v", at.Sub(closed))
-				}
-				if ok, err := l.Spend(held); ok || !isWait(err) {
-					t.Errorf("a reservation from before was spent: %v", err)
-				}
-				until := l.Stats().ClosedTo.Sub(closed)
-				if until < test.least || until > test.most {
-					t.Errorf("closed for %v, want %v to %v", until, test.least, test.most)
-				}
-				time.Sleep(time.Until(l.Stats().ClosedTo))
-				granted(t, l, "b", Read)
-				refusedUntil(t, l, "c", Read) // one flow at first
-			})
-		})
-	}
+	}, func(t *testing.T, test row) { // the bubble's clock starts at 2000-01-01 00:00:00 UTC
+		l := NewLimiter(Options{Rand: seeded(1)})
+		held := granted(t, l, "held", Mutation)
+		send(t, l, granted(t, l, "a", Read), 429, test.headers...)
+		closed := time.Now()
+		if at := refusedUntil(t, l, "b", Read); at.Sub(closed) < test.least {
+			t.Errorf("RetryAt is after %v", at.Sub(closed))
+		}
+		if ok, err := l.Spend(held); ok || !isWait(err) {
+			t.Errorf("a reservation from before was spent: %v", err)
+		}
+		until := l.Stats().ClosedTo.Sub(closed)
+		if until < test.least || until > test.most {
+			t.Errorf("closed for %v, want %v to %v", until, test.least, test.most)
+		}
+		time.Sleep(time.Until(l.Stats().ClosedTo))
+		granted(t, l, "b", Read)
+		refusedUntil(t, l, "c", Read) // one flow at first
+	})
 }
 
-// TestBackoffGrows checks that consecutive 429s back off exponentially. Several 429s for concurrent requests count as one.
+// TestBackoffGrows checks that consecutive 429s back off exponentially.
 func TestBackoffGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{Rand: seeded(1)})
 		var last time.Duration
 		for i := range 10 {
-			a, b := granted(t, l, "a", Read), (*Reservation)(nil)
-			if i == 0 {
-				b = granted(t, l, "b", Read)
-				_, _ = l.Spend(b)
-			}
-			send(t, l, a, 429, "Retry-After", "1")
-			if i == 0 {
-				share := l.Stats().Share
-				b.Settle(true, &Response{Limited: true, Header: http.Header{}, At: time.Now()})
-				if l.Stats().Share != share || l.gate.refusals != 1 {
-					t.Error("two answers to simultaneous requests counted twice")
-				}
-			}
+			send(t, l, granted(t, l, "a", Read), 429, "Retry-After", "1")
 			closed := time.Until(l.Stats().ClosedTo)
 			if want := min(time.Second<<i, maxGateBackoff); closed < want || closed > want*5/4+10*time.Millisecond {
 				t.Errorf("strike %d closes for %v, want about %v", i+1, closed, want)

@@ -86,33 +86,30 @@ func TestEarliestRetryAt(t *testing.T) {
 // TestWaitIsWoken checks that a caller of Wait gets its reservation when its token is due, or within a second after another caller cancels
 // one.
 func TestWaitIsWoken(t *testing.T) {
-	for name, test := range map[string]struct {
+	type row struct {
 		limit          int
 		releases       bool
 		earliest, most time.Duration
-	}{
+	}
+	each(t, map[string]row{
 		"in time":      {600, false, 99 * time.Millisecond, 110 * time.Millisecond},
 		"on a release": {1, true, 2500 * time.Millisecond, 3500 * time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := NewLimiter(Options{Limit: test.limit, Burst: 1})
-				held := granted(t, l, "held", Read)
-				if test.releases {
-					time.AfterFunc(2500*time.Millisecond, held.Cancel)
-				} else {
-					send(t, l, held, 200)
-				}
-				start := time.Now()
-				if _, err := l.Wait(t.Context(), "waits", Read); err != nil {
-					t.Fatal(err)
-				}
-				if took := time.Since(start); took < test.earliest || took > test.most {
-					t.Errorf("waited %v, want %v to %v", took, test.earliest, test.most)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, test row) {
+		l := NewLimiter(Options{Limit: test.limit, Burst: 1})
+		held := granted(t, l, "held", Read)
+		if test.releases {
+			time.AfterFunc(2500*time.Millisecond, held.Cancel)
+		} else {
+			send(t, l, held, 200)
+		}
+		start := time.Now()
+		if _, err := l.Wait(t.Context(), "waits", Read); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took < test.earliest || took > test.most {
+			t.Errorf("waited %v, want %v to %v", took, test.earliest, test.most)
+		}
+	})
 }
 
 // TestAccountByDefault checks the defaults for an account without a valid description, and how many requests are allowed at once: nine

@@ -77,26 +77,16 @@ func TestTokenIsKeptForAMoment(t *testing.T) {
 	}
 }
 
-// TestRetryAtIsLaterThanWake checks that RetryAt of a flow that is woken is 5 s after its turn.
-func TestRetryAtIsLaterThanWake(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(Options{Limit: 60, Burst: 1, Wake: func(string) {}})
-		send(t, l, granted(t, l, "drain", Read), 200)
-		if told := time.Until(refusedUntil(t, l, "a", Read)).Round(10 * time.Millisecond); told != 6*time.Second {
-			t.Errorf("RetryAt is after %v", told)
-		}
-	})
-}
-
 // TestOpenFollowsLatency checks how many creations may be open after others were answered in a given time: as many as a rate of five a
 // second needs, but at least four, and at most 20 or the number in the options. A request that was not written does not count.
 func TestOpenFollowsLatency(t *testing.T) {
-	for name, test := range map[string]struct {
+	type row struct {
 		maxOpen int
 		takes   time.Duration
 		unsent  bool
 		want    int
-	}{
+	}
+	each(t, map[string]row{
 		"fast":              {0, 100 * time.Millisecond, false, 4},
 		"a second":          {0, time.Second, false, 5},
 		"three seconds":     {0, 3 * time.Second, false, 15},
@@ -105,29 +95,25 @@ func TestOpenFollowsLatency(t *testing.T) {
 		"one allowed":       {1, 3 * time.Second, false, 1},
 		"not written":       {0, 3 * time.Second, true, 4},
 		"just above a slot": {0, 3010 * time.Millisecond, false, 16},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := NewLimiter(Options{Limit: 300, MaxOpen: test.maxOpen})
-				for i := range 60 {
-					r := granted(t, l, strconv.Itoa(i), Creation)
-					if ok, err := l.Spend(r); !ok {
-						t.Fatal(err)
-					}
-					time.Sleep(test.takes)
-					r.Settle(!test.unsent, nil)
-				}
-				time.Sleep(20 * time.Second)
-				count := 0
-				for _, err := l.Reserve("0", Creation); err == nil; _, err = l.Reserve(strconv.Itoa(count), Creation) {
-					count++
-				}
-				if count != test.want {
-					t.Errorf("%d creations may be open, want %d", count, test.want)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, test row) {
+		l := NewLimiter(Options{Limit: 300, MaxOpen: test.maxOpen})
+		for i := range 60 {
+			r := granted(t, l, strconv.Itoa(i), Creation)
+			if ok, err := l.Spend(r); !ok {
+				t.Fatal(err)
+			}
+			time.Sleep(test.takes)
+			r.Settle(!test.unsent, nil)
+		}
+		time.Sleep(20 * time.Second)
+		count := 0
+		for _, err := l.Reserve("0", Creation); err == nil; _, err = l.Reserve(strconv.Itoa(count), Creation) {
+			count++
+		}
+		if count != test.want {
+			t.Errorf("%d creations may be open, want %d", count, test.want)
+		}
+	})
 }
 
 // TestSlowCreationsHoldUpNoMutation has as many creations unanswered as may be. A scale of a running cluster is granted at once, and no further
@@ -168,16 +154,5 @@ func TestSettledMutationWakesTheNext(t *testing.T) {
 			t.Errorf("woken: %s", woken)
 		}
 		granted(t, l, "b", Creation)
-	})
-}
-
-// TestUnknownClass checks that a call without a known class waits like a read.
-func TestUnknownClass(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := spent(t)
-		refusedUntil(t, l, "a", 0)
-		if waiting := l.Stats().Waiting; waiting[Read] != 1 {
-			t.Errorf("%v", waiting)
-		}
 	})
 }
