@@ -4,6 +4,7 @@ package cloud
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -24,20 +25,6 @@ func TestBodyOfTheLargestSize(t *testing.T) {
 	for status, ok := range map[int]bool{199: false, 200: true, 299: true, 300: false} {
 		if (&answer{status: status}).ok() != ok {
 			t.Errorf("status %d is a success: %v", status, !ok)
-		}
-	}
-}
-
-// TestUserAgent checks that the client sends its own User-Agent unless the configuration sets another.
-func TestUserAgent(t *testing.T) {
-	for given, want := range map[string]string{"": defaultUserAgent, "mine/1": "mine/1"} {
-		seen := ""
-		config := testConfig(newByPath(map[string]func(*http.Request) *http.Response{
-			"/kubernetes-versions": func(r *http.Request) *http.Response { seen = r.UserAgent(); return respond(200, `{"versions":[]}`) },
-		}))
-		config.UserAgent = given
-		if err := look(t, newClient(t, config)); err != nil || seen != want {
-			t.Errorf("%q, want %q: %v", seen, want, err)
 		}
 	}
 }
@@ -110,7 +97,7 @@ func TestCreatedID(t *testing.T) {
 	}
 }
 
-// TestTokenAtTheTop checks that a token at the top is preferred to a nested one, in any order.
+// TestTokenAtTheTop checks that a token at the top is preferred to a nested one, in any order, and found at most four levels down.
 func TestTokenAtTheTop(t *testing.T) {
 	for _, body := range []string{`{"a":{"token":"deep"},"token":"top"}`, `{"token":"top","z":{"token":"deep"}}`, `{"a":[{"token":"deep"}],"token":"top"}`} {
 		for range 20 { // the order of keys is random
@@ -119,19 +106,14 @@ func TestTokenAtTheTop(t *testing.T) {
 			}
 		}
 	}
+	for body, want := range map[string]string{`{"a":{"a":{"a":{"token":"t"}}}}`: "t", `{"a":{"a":{"a":{"a":{"token":"t"}}}}}`: ""} {
+		if token, _ := tokenIn([]byte(body), ""); token != want {
+			t.Errorf("%s: %q", body, token)
+		}
+	}
 	for token, usable := range map[string]bool{"a~b": true, "a!b": true, "a b": false, "a\x7fb": false, "": false} {
 		if usableToken(token) != usable {
 			t.Errorf("token %q is usable: %v", token, !usable)
-		}
-	}
-}
-
-// TestTokenIsNotSoughtForEver checks that the token is found at most four levels below the top.
-func TestTokenIsNotSoughtForEver(t *testing.T) {
-	for levels, found := range map[int]bool{1: true, 4: true, 5: false} {
-		body := strings.Repeat(`{"a":`, levels-1) + `{"token":"t"}` + strings.Repeat(`}`, levels-1)
-		if token, _ := tokenIn([]byte(body), ""); (token == "t") != found {
-			t.Errorf("%d levels down the token is %q", levels, token)
 		}
 	}
 }
@@ -189,6 +171,19 @@ func TestLookup(t *testing.T) {
 		_, err := newClient(t, testConfig(portal)).FindClusters(t.Context(), "n")
 		if got := which(t, err); got != test.want || portal.calls["/kubernetes-versions"] != test.reads || portal.calls["/login"] != test.logins {
 			t.Errorf("%q, want %q; calls: %v: %v", got, test.want, portal.calls, err)
+		}
+	}
+}
+
+// TestUserAgent checks that the client sends its own User-Agent unless the configuration sets another.
+func TestUserAgent(t *testing.T) {
+	for given, want := range map[string]string{"": defaultUserAgent, "mine/1": "mine/1"} {
+		config := testConfig(newByPath(map[string]func(*http.Request) *http.Response{"/vpcs": func(r *http.Request) *http.Response {
+			return respond(200, fmt.Sprintf(`{"vpcs":[{"id":%q}]}`, r.UserAgent()))
+		}}))
+		config.UserAgent = given
+		if vpcs, err := newClient(t, config).VPCs(t.Context(), ""); err != nil || vpcs[0].ID != want {
+			t.Errorf("%+v, want %q: %v", vpcs, want, err)
 		}
 	}
 }

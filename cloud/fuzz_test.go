@@ -91,22 +91,6 @@ func FuzzError(f *testing.F) {
 	})
 }
 
-// FuzzKubeconfig checks the decoding of any bytes as the config endpoint's answer.
-func FuzzKubeconfig(f *testing.F) {
-	f.Add([]byte(`{"kubeconfig":"apiVersion: v1"}`))
-	f.Add([]byte(`{"kubeconfig":""}`))
-	f.Add([]byte(`{"kubeconfig":{}}`))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		kubeconfig, ok := parseKubeconfig(body)
-		if ok && len(kubeconfig) == 0 {
-			t.Error("an empty kubeconfig was accepted")
-		}
-		if ok && !json.Valid(body) {
-			t.Error("a kubeconfig was decoded from invalid JSON")
-		}
-	})
-}
-
 // FuzzToken checks that a token that is decoded from any bytes fits in a header and has a sensible schedule.
 func FuzzToken(f *testing.F) {
 	f.Add([]byte(`{"token":"a.b.c"}`))

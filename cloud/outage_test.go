@@ -50,35 +50,3 @@ func TestOutageBackoff(t *testing.T) {
 		}
 	})
 }
-
-// TestOutageIsNoVerdict checks that an outage neither hides an earlier refusal of the credentials nor counts as one.
-func TestOutageIsNoVerdict(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDoorman()
-		c := newClient(t, testConfig(d))
-		if err := look(t, c); err != nil {
-			t.Fatal(err)
-		}
-		d.down = true
-		d.revokeAll()
-		if err := look(t, c); !IsUnavailable(err) {
-			t.Fatal(err)
-		}
-		if id, err := c.UserID(t.Context()); id != "user-1" || err != nil {
-			t.Errorf("in an outage: %q, %v", id, err)
-		}
-		time.Sleep(outageBackoff)
-		d.down, d.password = false, "changed"
-		if err := look(t, c); !IsUnauthorized(err) {
-			t.Fatal(err)
-		}
-		d.down = true
-		time.Sleep(refusalBackoff)
-		if err := look(t, c); !IsUnavailable(err) {
-			t.Fatal(err)
-		}
-		if _, err := c.UserID(t.Context()); !IsUnauthorized(err) && !IsUnavailable(err) {
-			t.Errorf("after a refusal: %v", err)
-		}
-	})
-}

@@ -27,6 +27,17 @@ func TestUserIDAfterARefusedLogin(t *testing.T) {
 		if err := look(t, c); err != nil || len(d.logins) != 2 {
 			t.Errorf("%d logins: %v", len(d.logins), err)
 		}
+		d.down = true
+		d.revokeAll()
+		if err := look(t, c); !IsUnavailable(err) {
+			t.Fatal(err)
+		}
+		ask(false) // an outage is no verdict
+		d.down = false
+		time.Sleep(outageBackoff)
+		if err := look(t, c); err != nil {
+			t.Fatal(err)
+		}
 		d.password = "changed"
 		ask(false)
 		time.Sleep(7*time.Hour + time.Second)
@@ -48,9 +59,12 @@ func TestUserIDAfterARefusedLogin(t *testing.T) {
 			t.Fatal(err)
 		}
 		ask(true)
+		d.down = true
 		time.Sleep(time.Hour)
-		ask(true)
-		d.password = "pw"
+		if id, err := c.UserID(t.Context()); !IsUnavailable(err) { // an outage does not hide the refusal
+			t.Errorf("%q, %v", id, err)
+		}
+		d.down, d.password = false, "pw"
 		time.Sleep(maxRefusalBackoff)
 		ask(false)
 	})
