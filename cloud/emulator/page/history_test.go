@@ -4,7 +4,6 @@ package page_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -35,11 +34,7 @@ func (b *browser) moments(t *testing.T) (all []moment) {
 	defer b.mu.Unlock()
 	for _, part := range strings.Split(b.body.String(), "event: history\ndata: ")[1:] {
 		data, _, _ := strings.Cut(part, "\n")
-		var some []moment
-		if err := json.Unmarshal([]byte(data), &some); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, some...)
+		all = append(all, decoded[[]moment](t, []byte(data))...)
 	}
 	return all
 }
@@ -94,7 +89,7 @@ func TestHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		refused(t, p, *token)
+		portalRefuses(t, p, token, "GET", "/vpcs")
 		time.Sleep(time.Second)
 		kubernetes.Machines = []page.Machine{{Name: "b", ClusterID: c.ID, State: page.MachineReleased}, {Name: "c", ClusterID: c.ID, State: page.MachineWaiting}}
 		show()
@@ -133,24 +128,6 @@ func TestHistory(t *testing.T) {
 			t.Errorf("the history is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	})
-}
-
-// refused asks for the VPCs, which a fault refuses.
-func refused(t *testing.T, p *emulator.Portal, token string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL()+"/vpcs", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+token)
-	response, err := p.Transport().RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	if response.StatusCode != http.StatusServiceUnavailable {
-		t.Fatalf("the fault did not strike: %d", response.StatusCode)
-	}
 }
 
 // TestHistoryForLatePages checks that a page gets what happened before it was opened, without what is too old, and that no moment comes twice.
@@ -214,10 +191,11 @@ func TestHistoryWithoutPages(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestTally checks that each request is counted once under what it asked for, and refused ones a second time.
+// TestTally checks that each request is counted once under what it asked for, and refused ones a second time, and that the Pods are counted that
+// the portal kills with their nodes.
 func TestTally(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPortal(t, emulator.Options{})
+		p := newPortal(t, emulator.Options{Workloads: killing{map[string][]emulator.Node{}}})
 		handler := page.Handler(page.Options{Portal: p, Title: "A test", Step: func() *page.Step { return &page.Step{Number: 3, Of: 7, Name: "scale"} }})
 		token := createCluster(t, p) // one login, one GET, one POST
 		time.Sleep(time.Minute)
@@ -231,26 +209,16 @@ func TestTally(t *testing.T) {
 		if err := p.Inject(emulator.Fault{Path: "/vpcs", Status: http.StatusServiceUnavailable}); err != nil {
 			t.Fatal(err)
 		}
-		refused(t, p, *token)
+		portalRefuses(t, p, token, "GET", "/vpcs")
 		portalCall(t, p, token, "DELETE", "/kubernetes-clusters/"+id, nil)
 		time.Sleep(time.Minute)
-		var answer struct {
-			State struct {
-				Title string
-				Step  page.Step
-				Tally map[string]int
-			}
+		state := snapshot(t, handler).State
+		want := map[string]int{"creates": 1, "scales": 2, "upgrades": 1, "deletes": 1, "others": 0, "reads": 2, "refused": 1, "podsLost": 2}
+		if fmt.Sprint(state.Tally) != fmt.Sprint(want) {
+			t.Errorf("the tally is %v, want %v", state.Tally, want)
 		}
-		w := ask(t, handler, "GET", "/snapshot", "", nil)
-		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
-			t.Fatal(err)
-		}
-		want := map[string]int{"creates": 1, "scales": 2, "upgrades": 1, "deletes": 1, "others": 0, "reads": 2, "refused": 1, "podsLost": 0}
-		if fmt.Sprint(answer.State.Tally) != fmt.Sprint(want) {
-			t.Errorf("the tally is %v, want %v", answer.State.Tally, want)
-		}
-		if answer.State.Title != "A test" || answer.State.Step.Number != 3 {
-			t.Errorf("%+v", answer.State)
+		if state.Title != "A test" || state.Step.Number != 3 {
+			t.Errorf("%+v", state)
 		}
 	})
 }
@@ -270,24 +238,6 @@ func (k killing) Apply(_ context.Context, w emulator.Workload) (removals []emula
 
 func (k killing) Kubeconfig(context.Context, string) ([]byte, error) { return nil, nil }
 func (k killing) Delete(context.Context, string) error               { return nil }
-
-// TestPodsLost checks that the Pods are counted that the portal kills with their nodes.
-func TestPodsLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPortal(t, emulator.Options{Workloads: killing{map[string][]emulator.Node{}}})
-		handler := page.Handler(page.Options{Portal: p})
-		token := createCluster(t, p)
-		time.Sleep(time.Minute)
-		if body := ask(t, handler, "GET", "/snapshot", "", nil).Body.String(); !strings.Contains(body, `"podsLost":0`) {
-			t.Errorf("before the scale-down: %s", body)
-		}
-		portalCall(t, p, token, "POST", "/kubernetes-clusters/"+p.Clusters()[0].ID+"/scale", map[string]any{"size": 1})
-		time.Sleep(time.Minute)
-		if body := ask(t, handler, "GET", "/snapshot", "", nil).Body.String(); !strings.Contains(body, `"podsLost":1`) {
-			t.Errorf("after the scale-down: %s", body)
-		}
-	})
-}
 
 // TestStuckJob checks that a fault which holds a job lasts until it is removed, although it affects no other call.
 func TestStuckJob(t *testing.T) {
