@@ -174,3 +174,19 @@ func TestRetryAtOfARefusal(t *testing.T) {
 		})
 	}
 }
+
+// TestFailedJobs checks the class of a failed job's error in each shape. An unknown code has no class, because a job has no status that could
+// decide instead.
+func TestFailedJobs(t *testing.T) {
+	for code, want := range map[Code]string{
+		CodeInvalidParameter: "invalid", CodeResourceNotFound: "not found", CodeResourceBusy: "busy", CodeQuotaExceeded: "quota",
+		CodeInsufficientCapacity: "capacity", CodeOperationNotAllowed: "not allowed", "BRAND_NEW": "",
+	} {
+		for _, shape := range []string{`{"code":%q,"message":"m"}`, `{"error":{"code":%q,"message":"m"}}`, `"%s: m"`} {
+			job, ok := parseJob(fmt.Appendf(nil, `{"status":"failed","error":`+shape+`}`, code), nil)
+			if got := which(t, job.Error); !ok || !job.Failed() || !strings.HasSuffix(job.Error.Message, "m") || got != want {
+				t.Errorf("%s as %s: %q, want %q: %v", code, shape, got, want, job.Error)
+			}
+		}
+	}
+}

@@ -100,9 +100,9 @@ func resourceGaps() []Gap {
 			{"by a job", "202 with a job", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "A person enters network.id.", Effect: NeedsPerson},
 		{Name: "job error", Where: "Job: form of error", Shapes: []Shape{
-			{"object", `{"code": ..., "message": ...}`, "cloud/faulttest: TestJobs"},
+			{"object", `{"code": ..., "message": ...}`, "cloud: TestFailedJobs"},
 			{"whole error body", `{"error": {"code": ...}}`, "cloud: TestObservedShapes"},
-			{"string", `"CODE: message"`, "cloud/faulttest: TestJobs"},
+			{"string", `"CODE: message"`, "cloud: TestFailedJobs"},
 		}, Otherwise: "The cause of the failure is unknown.", Effect: Works},
 		{Name: "lookup of clusters by name", Where: "Limits 4: clients look resources up by name; no endpoint lists clusters", Shapes: []Shape{
 			{"answered", `GET /kubernetes-clusters?name= answers with a list`, "cloud: TestUndocumentedQuestionWithAnExpiredToken"},
