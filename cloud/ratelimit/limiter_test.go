@@ -78,30 +78,6 @@ func drain(t *testing.T, l *Limiter) {
 	}
 }
 
-// TestReserveKeepsTheOrder checks that refused flows which come back at RetryAt get reservations in the order of arrival.
-func TestReserveKeepsTheOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(Options{})
-		drain(t, l)
-		var at []time.Time
-		for i := range 20 {
-			at = append(at, refusedUntil(t, l, strconv.Itoa(i), Read))
-		}
-		for i := range 20 {
-			time.Sleep(time.Until(at[i]))
-			r, err := l.Reserve(strconv.Itoa(i), Read)
-			for err != nil { // RetryAt may be early by one token
-				time.Sleep(minWait)
-				r, err = l.Reserve(strconv.Itoa(i), Read)
-			}
-			if late := time.Since(at[i]); late > time.Second {
-				t.Errorf("flow %d got its reservation %v after RetryAt", i, late)
-			}
-			send(t, l, r, 200)
-		}
-	})
-}
-
 // TestPlacesAreGivenUp checks that a flow gets only one place however often it asks, and loses it if it does not come back. Then other flows get
 // its token.
 func TestPlacesAreGivenUp(t *testing.T) {
@@ -297,22 +273,6 @@ func TestLimitIsLearned(t *testing.T) {
 	})
 }
 
-func TestWaitEndsWithTheContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(Options{Limit: 1, Burst: 1})
-		granted(t, l, "a", Read)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		_, err := l.Wait(ctx, "b", Read)
-		if !errors.Is(err, context.DeadlineExceeded) || isWait(err) {
-			t.Error(err)
-		}
-		if n := l.Stats().Waiting[Read]; n != 0 {
-			t.Errorf("%d places left", n)
-		}
-	})
-}
-
 // TestUnsentRequestsAreFree checks that a request that never reached the portal does not count against the limit.
 func TestUnsentRequestsAreFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -325,6 +285,22 @@ func TestUnsentRequestsAreFree(t *testing.T) {
 		r.Settle(false, nil)
 		if s := l.Stats(); s.Tokens != before || s.Open != 0 || s.InFlight != 0 || s.Sent != 0 {
 			t.Errorf("%+v, want %v tokens as before, and no request", s, before)
+		}
+	})
+}
+
+func TestWaitEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{Limit: 1, Burst: 1})
+		granted(t, l, "a", Read)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err := l.Wait(ctx, "b", Read)
+		if !errors.Is(err, context.DeadlineExceeded) || isWait(err) {
+			t.Error(err)
+		}
+		if n := l.Stats().Waiting[Read]; n != 0 {
+			t.Errorf("%d places left", n)
 		}
 	})
 }

@@ -169,33 +169,6 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestPasswordSources: a file, or else the environment; neither is printed.
-func TestPasswordSources(t *testing.T) {
-	t.Setenv(passwordVariable, "canary-env")
-	for name, test := range map[string]struct {
-		args     []string
-		password string
-	}{
-		"environment": {nil, "canary-env"},
-		"file":        {[]string{"--password-file", write(t, "password", "canary-file\n")}, "canary-file"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ca := filepath.Join(t.TempDir(), "ca.crt")
-			out, stop := start(t, append(test.args, "--ca-file", ca)...)
-			body := fmt.Sprintf(`{"email":"admin@portal.example","password":%q}`, test.password)
-			if status, answer := post(t, trusting(t, ca), printed(t, out, "URL")+"/login", body); status != 200 {
-				t.Errorf("login: %d %s", status, answer)
-			}
-			if err := stop(); err != nil {
-				t.Error(err)
-			}
-			if strings.Contains(out.String(), "canary") {
-				t.Errorf("the password is printed:\n%s", out)
-			}
-		})
-	}
-}
-
 // TestWrongFlags: a wrong flag ends the command with the mistake, and without secrets.
 func TestWrongFlags(t *testing.T) {
 	t.Setenv("KUBEBUILDER_ASSETS", "")
@@ -261,6 +234,34 @@ func TestTakenPort(t *testing.T) {
 	}
 }
 
+// options returns the emulator's options for a command line.
+func options(t *testing.T, args ...string) (emulator.Options, error) {
+	t.Helper()
+	return parsed(t, args...).options()
+}
+
+func parsed(t *testing.T, args ...string) (f *flags) {
+	t.Helper()
+	f = &flags{}
+	set := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	f.bind(set)
+	if err := set.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestPasswordSources: a file, or else the environment; neither is printed.
+func TestPasswordSources(t *testing.T) {
+	t.Setenv(passwordVariable, "of the environment")
+	for want, args := range map[string][]string{"of the environment": nil, "of the file": {"--password-file", write(t, "password", "of the file\n")}} {
+		f := parsed(t, args...)
+		if o, err := f.options(); err != nil || o.Users[0].Password != want || !f.passwordGiven {
+			t.Errorf("%q, want %q, given %t: %v", o.Users[0].Password, want, f.passwordGiven, err)
+		}
+	}
+}
+
 // TestWhatIsSold: the portal has a zone, some service offerings and SSH key pairs, unless a profile or a flag says otherwise.
 func TestWhatIsSold(t *testing.T) {
 	for title, test := range map[string]struct {
@@ -277,13 +278,7 @@ func TestWhatIsSold(t *testing.T) {
 		},
 	} {
 		t.Run(title, func(t *testing.T) {
-			var f flags
-			set := pflag.NewFlagSet("test", pflag.ContinueOnError)
-			f.bind(set)
-			if err := set.Parse(test.args); err != nil {
-				t.Fatal(err)
-			}
-			o, err := f.options()
+			o, err := options(t, test.args...)
 			if err != nil || !slices.Equal(o.Zones, test.zones) || !slices.Equal(o.ServiceOfferings, test.offerings) || !slices.Equal(o.SSHKeyPairs, test.keys) {
 				t.Errorf("%q, %q, %q, %v", o.Zones, o.ServiceOfferings, o.SSHKeyPairs, err)
 			}
@@ -293,16 +288,7 @@ func TestWhatIsSold(t *testing.T) {
 
 // TestProfile: a profile is the base, and the command line overrides it.
 func TestProfile(t *testing.T) {
-	options := func(args ...string) (emulator.Options, error) {
-		var f flags
-		set := pflag.NewFlagSet("test", pflag.ContinueOnError)
-		f.bind(set)
-		if err := set.Parse(args); err != nil {
-			t.Fatal(err)
-		}
-		return f.options()
-	}
-	o, err := options("--profile", "quirky", "--base-path", "/other", "--upgrade-style", "replace", "--job-duration", "create=7s", "--vpc", "mine")
+	o, err := options(t, "--profile", "quirky", "--base-path", "/other", "--upgrade-style", "replace", "--job-duration", "create=7s", "--vpc", "mine")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,14 +298,14 @@ func TestProfile(t *testing.T) {
 	if o.Shapes.CreatedID != emulator.IDDeep || o.VictimOrder != emulator.VictimsRandom || len(o.Versions) != 4 || !o.ProviderIDs {
 		t.Errorf("the profile is not applied: %+v", o)
 	}
-	if o, err = options("--profile", "small-tier", "--rate-limit", "90"); err != nil || o.RateLimit != (emulator.RateLimit{PerMinute: 90, Burst: 10}) {
+	if o, err = options(t, "--profile", "small-tier", "--rate-limit", "90"); err != nil || o.RateLimit != (emulator.RateLimit{PerMinute: 90, Burst: 10}) {
 		t.Errorf("%+v, %v", o.RateLimit, err)
 	}
 	faults := write(t, "faults.yaml", "- {path: /login, status: 503}")
-	if o, err = options("--profile", "slow", "--faults", faults); err != nil || len(o.Faults) != 2 {
+	if o, err = options(t, "--profile", "slow", "--faults", faults); err != nil || len(o.Faults) != 2 {
 		t.Errorf("%+v, %v", o.Faults, err)
 	}
-	if _, err = options("--profile", "strange"); err == nil {
+	if _, err = options(t, "--profile", "strange"); err == nil {
 		t.Error("an unknown profile is accepted")
 	}
 }

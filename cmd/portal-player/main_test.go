@@ -32,6 +32,15 @@ func readDemo(t *testing.T) *page.Recording {
 	return recording
 }
 
+// decoded returns what JSON says.
+func decoded[T any](t *testing.T, data []byte) (out T) {
+	t.Helper()
+	if err := json.Unmarshal(data, &out); err != nil {
+		t.Fatalf("%v: %s", err, data)
+	}
+	return out
+}
+
 // TestDemo checks that today's page can show every event of the recording, and that the recording is of a whole demonstration.
 func TestDemo(t *testing.T) {
 	if len(demo) > 300_000 {
@@ -42,11 +51,7 @@ func TestDemo(t *testing.T) {
 	requests, moments := map[string]int{}, map[string]int{}
 	for _, event := range recording.Events {
 		if event.Name == "log" {
-			var entries []emulator.LogEntry
-			if err := json.Unmarshal(event.Data, &entries); err != nil {
-				t.Fatal(err)
-			}
-			for _, entry := range entries {
+			for _, entry := range decoded[[]emulator.LogEntry](t, event.Data) {
 				if entry.IsChange() {
 					requests[entry.Method+" "+entry.Route]++
 				}
@@ -54,23 +59,16 @@ func TestDemo(t *testing.T) {
 			continue
 		}
 		if event.Name == "history" {
-			var some []struct{ Kind string }
-			if err := json.Unmarshal(event.Data, &some); err != nil {
-				t.Fatal(err)
-			}
-			for _, moment := range some {
+			for _, moment := range decoded[[]struct{ Kind string }](t, event.Data) {
 				moments[moment.Kind]++
 			}
 			continue
 		}
-		var state struct {
+		state := decoded[struct {
 			Problem  string
 			Machines []any
 			Clusters []struct{ Nodes []any }
-		}
-		if err := json.Unmarshal(event.Data, &state); err != nil {
-			t.Fatal(err)
-		}
+		}](t, event.Data)
 		if state.Problem != "" {
 			t.Errorf("after %d ms the recording shows a problem: %s", event.At, state.Problem)
 		}
@@ -212,14 +210,6 @@ func load(t *testing.T, site, name string, loaded map[string]bool) {
 	}
 }
 
-// TestRefuses checks that the program says why it does not play a file.
-func TestRefuses(t *testing.T) {
-	err := run(t.Context(), []string{"main.go"}, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "cannot be played") {
-		t.Errorf("it plays its own source: %v", err)
-	}
-}
-
 func body(t *testing.T, url string) []byte {
 	t.Helper()
 	response, err := http.Get(url)
@@ -234,12 +224,11 @@ func body(t *testing.T, url string) []byte {
 	return content
 }
 
-// TestHelp: who asks for the flags has made no mistake.
-func TestHelp(t *testing.T) {
-	if err := run(t.Context(), []string{"-h"}, io.Discard); err != nil {
-		t.Error(err)
-	}
-	if err := run(t.Context(), []string{"--nope"}, io.Discard); err == nil {
-		t.Error("an unknown flag is accepted")
+// TestRefuses checks that the program plays no file that is not a recording, and knows its flags.
+func TestRefuses(t *testing.T) {
+	for argument, refused := range map[string]bool{"-h": false, "--nope": true, "main.go": true} {
+		if err := run(t.Context(), []string{argument}, io.Discard); (err != nil) != refused {
+			t.Errorf("%s: %v", argument, err)
+		}
 	}
 }
