@@ -8,10 +8,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -20,7 +18,6 @@ import (
 func testDrain(t *testing.T, clusters *Clusters, id string, client *kubernetes.Clientset) {
 	g := NewWithT(t)
 	const node = "life-worker-1"
-	labels, one := map[string]string{"app": "precious"}, intstr.FromInt32(1)
 	pods := client.CoreV1().Pods(metav1.NamespaceDefault)
 	for _, name := range []string{"precious", "other"} {
 		_, err := pods.Create(t.Context(), &corev1.Pod{
@@ -30,11 +27,7 @@ func testDrain(t *testing.T, clusters *Clusters, id string, client *kubernetes.C
 		g.Expect(err).NotTo(HaveOccurred())
 	}
 	budgets := client.PolicyV1().PodDisruptionBudgets(metav1.NamespaceDefault)
-	_, err := budgets.Create(t.Context(), &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Name: "precious"},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: labels}},
-	}, metav1.CreateOptions{})
-	g.Expect(err).NotTo(HaveOccurred())
+	protect(t, client, "precious", map[string]string{"app": "precious"})
 	g.Eventually(func() int32 {
 		budget, err := budgets.Get(t.Context(), "precious", metav1.GetOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
@@ -42,7 +35,7 @@ func testDrain(t *testing.T, clusters *Clusters, id string, client *kubernetes.C
 	}).WithTimeout(patience).Should(BeEquivalentTo(1))
 
 	began := time.Now()
-	err = clusters.Drain(t.Context(), id, node, 3*time.Second)
+	err := clusters.Drain(t.Context(), id, node, 3*time.Second)
 	g.Expect(err).To(MatchError(HaveSuffix("it still runs default/precious")))
 	g.Expect(time.Since(began)).To(BeNumerically(">=", 3*time.Second))
 	g.Expect(getNode(t, client, node).Spec.Unschedulable).To(BeTrue())

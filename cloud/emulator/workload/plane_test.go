@@ -102,14 +102,10 @@ func makeLitter(t *testing.T, config *rest.Config) {
 	t.Helper()
 	g := NewWithT(t)
 	client := kubernetes.NewForConfigOrDie(config)
-	meta, one := metav1.ObjectMeta{Name: litter}, intstr.FromInt32(1)
+	meta := metav1.ObjectMeta{Name: litter}
 	deploy(t, client, litter)
-	_, err := client.PolicyV1().PodDisruptionBudgets("default").Create(t.Context(), &policyv1.PodDisruptionBudget{
-		ObjectMeta: meta,
-		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{}},
-	}, metav1.CreateOptions{})
-	g.Expect(err).NotTo(HaveOccurred())
-	_, err = client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
+	protect(t, client, litter, nil)
+	_, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = client.CoreV1().ConfigMaps(litter).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: meta}, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -145,7 +141,7 @@ func makeLitter(t *testing.T, config *rest.Config) {
 	g.Eventually(func() int { return runningPods(t, client) }).WithTimeout(patience).Should(Equal(2))
 }
 
-// deploy creates a Deployment with two Pods.
+// deploy creates a Deployment with two Pods, on two nodes if there are two.
 func deploy(t *testing.T, client *kubernetes.Clientset, name string) {
 	t.Helper()
 	replicas, labels := int32(2), map[string]string{"app": name}
@@ -156,9 +152,28 @@ func deploy(t *testing.T, client *kubernetes.Clientset, name string) {
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: name, Image: name}}},
+				Spec: corev1.PodSpec{
+					Containers: []corev1.Container{{Name: name, Image: name}},
+					TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
+						MaxSkew: 1, TopologyKey: "kubernetes.io/hostname", WhenUnsatisfiable: corev1.ScheduleAnyway,
+						LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
+					}},
+				},
 			},
 		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// protect creates a PodDisruptionBudget that needs one of the Pods with the labels.
+func protect(t *testing.T, client *kubernetes.Clientset, name string, labels map[string]string) {
+	t.Helper()
+	one := intstr.FromInt32(1)
+	_, err := client.PolicyV1().PodDisruptionBudgets("default").Create(t.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: labels}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

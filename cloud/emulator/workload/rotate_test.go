@@ -9,8 +9,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
@@ -19,11 +17,6 @@ import (
 // works.
 func testRotate(t *testing.T, clusters *Clusters, want emulator.Workload) {
 	g := NewWithT(t)
-	get := func() *kubernetes.Clientset {
-		kubeconfig, err := clusters.Kubeconfig(t.Context(), want.ID)
-		g.Expect(err).NotTo(HaveOccurred())
-		return connect(t, kubeconfig)
-	}
 	for _, test := range []struct {
 		what emulator.Rotation
 		old  string // expected error with the old kubeconfig
@@ -32,22 +25,19 @@ func testRotate(t *testing.T, clusters *Clusters, want emulator.Workload) {
 		{emulator.Rotation{Endpoint: true}, "connection refused"},
 		{emulator.Rotation{Authority: true}, "certificate signed by unknown authority"},
 	} {
-		old := get()
+		old := connect(t, clusters, want.ID)
 		g.Expect(clusters.Rotate(t.Context(), want.ID, test.what)).To(Succeed())
 		_, err := old.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 		g.Expect(err).To(MatchError(ContainSubstring(test.old)), "%s", test.what)
-		checkNodes(t, get(), want.Nodes)
+		checkNodes(t, connect(t, clusters, want.ID), want.Nodes)
 	}
 	want.KubeconfigLifetime = time.Hour
 	apply(t, clusters, want)
-	kubeconfig, err := clusters.Kubeconfig(t.Context(), want.ID)
-	g.Expect(err).NotTo(HaveOccurred())
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
-	g.Expect(err).NotTo(HaveOccurred())
+	config := config(t, clusters, want.ID)
 	pair, err := tls.X509KeyPair(config.CertData, config.KeyData)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(pair.Leaf.NotAfter).To(BeTemporally("~", time.Now().Add(time.Hour), time.Minute))
-	checkNodes(t, connect(t, kubeconfig), want.Nodes)
+	checkNodes(t, connect(t, clusters, want.ID), want.Nodes)
 }
 
 // TestControlMarks checks that the option decides the label and the taint of control nodes.

@@ -16,14 +16,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/gomega"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
@@ -37,7 +34,6 @@ const patience = 10 * time.Minute
 // TestLife checks one cluster through all operations of the portal.
 func TestLife(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
 	clusters := open(t)
 	versions := Versions()
 	old, next := versions[0], versions[1]
@@ -47,9 +43,7 @@ func TestLife(t *testing.T) {
 		{Name: "life-worker-2", ID: "i-3", Version: old},
 	}}
 	apply(t, clusters, want)
-	kubeconfig, err := clusters.Kubeconfig(t.Context(), want.ID)
-	g.Expect(err).NotTo(HaveOccurred())
-	client := connect(t, kubeconfig)
+	client := connect(t, clusters, want.ID)
 
 	t.Run("nodes are Ready and look like machines", func(t *testing.T) {
 		g := NewWithT(t)
@@ -141,31 +135,8 @@ func TestLife(t *testing.T) {
 // other cannot be evicted.
 func testEvictions(t *testing.T, client *kubernetes.Clientset) {
 	g := NewWithT(t)
-	labels := map[string]string{"app": "web"}
-	replicas, one := int32(2), intstr.FromInt32(1)
-	_, err := client.AppsV1().Deployments("default").Create(t.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas,
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: corev1.PodSpec{
-					Containers: []corev1.Container{{Name: "web", Image: "web"}},
-					TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
-						MaxSkew: 1, TopologyKey: "kubernetes.io/hostname", WhenUnsatisfiable: corev1.ScheduleAnyway,
-						LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
-					}},
-				},
-			},
-		},
-	}, metav1.CreateOptions{})
-	g.Expect(err).NotTo(HaveOccurred())
-	_, err = client.PolicyV1().PodDisruptionBudgets("default").Create(t.Context(), &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: labels}},
-	}, metav1.CreateOptions{})
-	g.Expect(err).NotTo(HaveOccurred())
+	deploy(t, client, "web")
+	protect(t, client, "web", map[string]string{"app": "web"})
 	g.Eventually(func() int { return runningPods(t, client) }).WithTimeout(patience).Should(Equal(2))
 	awaitBudget(t, client, 1)
 
@@ -173,7 +144,7 @@ func testEvictions(t *testing.T, client *kubernetes.Clientset) {
 	pods := listPods(t, client)
 	g.Expect(evict(t, client, pods[0].Name)).To(Succeed())
 	awaitBudget(t, client, 0)
-	err = evict(t, client, pods[1].Name)
+	err := evict(t, client, pods[1].Name)
 	g.Expect(apierrors.IsTooManyRequests(err)).To(BeTrue(), "the budget refuses: %v", err)
 
 	cordon(t, client, false)
@@ -222,16 +193,12 @@ func TestClustersAreApart(t *testing.T) {
 		g.Expect(<-failures).NotTo(HaveOccurred())
 	}
 	g.Expect(clusters.Delete(t.Context(), "c-0")).To(Succeed())
-	kubeconfig, err := clusters.Kubeconfig(t.Context(), "c-1")
-	g.Expect(err).NotTo(HaveOccurred())
-	checkNodes(t, connect(t, kubeconfig), workload(1).Nodes)
+	checkNodes(t, connect(t, clusters, "c-1"), workload(1).Nodes)
 
 	again := workload(0)
 	again.Nodes = nil
 	apply(t, clusters, again)
-	kubeconfig, err = clusters.Kubeconfig(t.Context(), "c-0")
-	g.Expect(err).NotTo(HaveOccurred())
-	checkNodes(t, connect(t, kubeconfig), nil) // The deleted cluster's Nodes must not reappear.
+	checkNodes(t, connect(t, clusters, "c-0"), nil) // The deleted cluster's Nodes must not reappear.
 }
 
 func TestUnknownVersionStartsNothing(t *testing.T) {
@@ -304,17 +271,10 @@ func apply(t *testing.T, clusters *Clusters, want emulator.Workload) []emulator.
 	return removed
 }
 
-func connect(t *testing.T, kubeconfig []byte) *kubernetes.Clientset {
+// connect returns a client with the cluster's kubeconfig.
+func connect(t *testing.T, clusters *Clusters, id string) *kubernetes.Clientset {
 	t.Helper()
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
+	return kubernetes.NewForConfigOrDie(config(t, clusters, id))
 }
 
 // checkNodes checks that the cluster has exactly these Nodes, Ready and with their kubelet's version.
