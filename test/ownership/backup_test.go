@@ -35,6 +35,21 @@ var kinds = []schema.GroupVersionKind{
 	infrav1.GroupVersion.WithKind("PortalMachineTemplate"),
 }
 
+// restores lose all objects of the namespace and restore them from a backup, while the portal cluster runs.
+func restores() []row {
+	return []row{
+		{
+			event:    "restore with stale owner references, children first",
+			happens:  func(s *story) { b := s.backup(); s.lose(); s.restore(box.Client, b.backwards()) },
+			clusters: 1, sees: []sight{notDeleting, provisioned},
+		}, {
+			event:    "restore with stale owner references, without status",
+			happens:  func(s *story) { b := s.backup().withoutStatus(); s.lose(); s.restore(box.Client, b) },
+			clusters: 1, sees: []sight{notDeleting, provisioned},
+		},
+	}
+}
+
 // backup holds the objects of a namespace, without the metadata that an API server sets.
 type backup []*unstructured.Unstructured
 
@@ -94,13 +109,6 @@ func (b backup) backwards() backup {
 	b = slices.Clone(b)
 	slices.Reverse(b)
 	return b
-}
-
-// asVelero returns the backup as Velero 1.18 restores it: without owner references and status, and with the Cluster last.
-func (b backup) asVelero() backup {
-	b = b.withoutOwners().withoutStatus()
-	i := slices.IndexFunc(b, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Cluster" })
-	return append(slices.Delete(slices.Clone(b), i, i+1), b[i])
 }
 
 // only returns the objects of the given kinds.

@@ -19,16 +19,19 @@ var page = filepath.Join("..", "..", "docs", "development", "ownership.md")
 
 const preface = `# What happens to a portal cluster
 
-A portal cluster ends only if a person, or a tool such as Argo CD or Flux, deletes it or its objects. No event in this table makes a
+A portal cluster ends only if a person, or a tool such as Argo CD or Flux, deletes it or its objects. No event on this page makes a
 second portal cluster.
 
-` + "`test/ownership`" + ` plays every row on real servers, and writes this page. Unless a row says otherwise, the provider asks the portal for no
+` + "`test/ownership`" + ` plays the rows of the first table on real servers, and writes it. Unless a row says otherwise, the provider asks the portal for no
 change, and the portal cluster remains. *Healthy* means that all conditions that the row checks are good, such as ` + "`Available=True`" + ` of the
 Cluster or ` + "`Deleting=False`" + ` of the PortalControlPlane. A condition without a status may be True or False. Its reason is then an example.
 
 | Event | What you see |
 |---|---|
 `
+
+// worldPart begins the part of the page that test/world writes and checks.
+const worldPart = "## In virtual time"
 
 // line returns the row as a line of the table. reasons are those of the row's sights, or nil.
 func (r row) line(reasons []string) string {
@@ -68,7 +71,8 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var lines []string
-	for line := range strings.Lines(string(text)) {
+	ours, _, _ := strings.Cut(string(text), worldPart)
+	for line := range strings.Lines(ours) {
 		if strings.HasPrefix(line, "| ") {
 			lines = append(lines, line)
 		}
@@ -97,6 +101,13 @@ func writePage() error {
 			return fmt.Errorf("row %q did not run: run all rows", r.event)
 		}
 		text.WriteString(r.line(seen) + "\n")
+	}
+	before, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	if _, theirs, found := strings.Cut(string(before), worldPart); found {
+		text.WriteString("\n" + worldPart + theirs)
 	}
 	return os.WriteFile(page, []byte(text.String()), 0o644)
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -51,8 +50,6 @@ type sight struct {
 	status    metav1.ConditionStatus
 	// reason is checked unless it is empty.
 	reason string
-	// name is the name of the object, if it is not that of the story's objects. namespace is a suffix to the story's namespace.
-	name, namespace string
 }
 
 const (
@@ -72,24 +69,19 @@ var (
 	results   = map[string][]string{}
 )
 
-// TestOwnership runs all rows. Rows that affect the whole management cluster come last: first the rows that stop a manager, then the rows
-// that delete the provider's namespace or CRDs, one after the other.
+// TestOwnership runs all rows. Rows that delete the provider's namespace or CRDs, which affect the whole management cluster, come last, one after
+// the other.
 func TestOwnership(t *testing.T) {
-	together := func(rows []row) func(*testing.T) {
-		return func(t *testing.T) {
-			for _, r := range rows {
-				if r.before != "" {
-					continue
-				}
+	t.Run("together", func(t *testing.T) {
+		for _, r := range slices.Concat(restores(), deletions(), changes(), moves()) {
+			if r.before == "" {
 				t.Run(r.event, func(t *testing.T) {
 					t.Parallel()
 					r.live(t)
 				})
 			}
 		}
-	}
-	t.Run("together", together(slices.Concat(restores(), clones(), deletions(), changes(), moves())))
-	t.Run("restarts", together(restarts()))
+	})
 	for _, r := range uninstalls() {
 		t.Run(r.event, r.live)
 	}
@@ -97,7 +89,7 @@ func TestOwnership(t *testing.T) {
 
 // rows returns all rows, in the order of the page.
 func rows() []row {
-	return slices.Concat(restores(), clones(), moves(), deletions(), restarts(), uninstalls(), changes())
+	return slices.Concat(restores(), moves(), deletions(), uninstalls(), changes())
 }
 
 // chain returns the rows that run on the Cluster of this row, in order.
@@ -207,17 +199,13 @@ func (w sight) isGood() bool {
 }
 
 func (w sight) String() string {
-	object := strings.TrimSpace(w.kind + " " + w.name)
-	if w.namespace != "" {
-		object += " of the other namespace"
-	}
 	if w.condition == "" {
-		return object + " is gone"
+		return w.kind + " is gone"
 	}
 	if w.status == either {
-		return fmt.Sprintf("%s `%s`", object, w.condition)
+		return fmt.Sprintf("%s `%s`", w.kind, w.condition)
 	}
-	return fmt.Sprintf("%s `%s=%s`", object, w.condition, w.status)
+	return fmt.Sprintf("%s `%s=%s`", w.kind, w.condition, w.status)
 }
 
 // look reads the condition. If the object is gone, the status is empty.
@@ -243,11 +231,8 @@ func (w sight) object(s *story) client.Object {
 		"PortalCluster": &infrav1.PortalCluster{}, "PortalControlPlane": &infrav1.PortalControlPlane{},
 	}
 	o := objects[w.kind]
-	o.SetNamespace(s.Namespace + w.namespace)
+	o.SetNamespace(s.Namespace)
 	o.SetName(name)
-	if w.name != "" {
-		o.SetName(w.name)
-	}
 	return o
 }
 
@@ -263,18 +248,13 @@ func isTrue(s *story, o client.Object, condition string) bool {
 // demolish removes all objects and portal clusters of the row, so that their API servers do not slow down other rows, and the CRDs can go.
 func (s *story) demolish() {
 	ctx := context.WithoutCancel(s.T.Context())
-	for _, namespace := range []string{s.Namespace, s.Namespace + other} {
-		left := func() (int, error) { return raze(ctx, box.Client, namespace) }
-		s.Eventually(left).Should(BeZero(), "objects in namespace %s", namespace)
-	}
+	left := func() (int, error) { return raze(ctx, box.Client, s.Namespace) }
+	s.Eventually(left).Should(BeZero(), "objects in namespace %s", s.Namespace)
 	portal := s.person()
 	for _, c := range s.PortalClusters() {
 		_, _ = portal.DeleteCluster(ctx, c.ID)
 	}
 }
-
-// other is the suffix of a row's second namespace.
-const other = "-b"
 
 // Sights that several rows share.
 var (

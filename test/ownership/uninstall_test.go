@@ -22,31 +22,6 @@ import (
 // absence is how long a manager or the CRDs are missing.
 const absence = 5 * time.Second
 
-const reinstalledCore = "Cluster API is reinstalled, its CRDs stay"
-
-// restarts remove a manager from the management cluster for a while. They affect all Clusters, so they run after all other rows have ended.
-func restarts() []row {
-	return []row{
-		{
-			event: "the provider is reinstalled, its CRDs stay", before: reinstalledCore, clusters: 1,
-			happens: func(s *story) {
-				box.StopManager()
-				time.Sleep(absence)
-				s.Expect(box.StartManager(s.Context())).To(Succeed())
-			},
-			sees: []sight{notDeleting, available},
-		}, {
-			event: reinstalledCore, clusters: 1,
-			happens: func(s *story) {
-				box.StopCore()
-				time.Sleep(absence)
-				s.Expect(box.StartCore(s.Context())).To(Succeed())
-			},
-			sees: []sight{notDeleting, available},
-		},
-	}
-}
-
 // uninstalls remove the provider's namespace or CRDs. They run one after the other.
 func uninstalls() []row {
 	return []row{

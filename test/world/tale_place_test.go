@@ -75,6 +75,7 @@ func TestAdoption(t *testing.T) {
 			w.Delete(o)
 		}
 		w.Gone(m.objects()[1:]...)
+		w.Asked("create")
 		adopted := NewManifest(1)
 		adopted.ControlPlane.Spec.ClusterID, adopted.ControlPlane.Spec.DeletionPolicy = w.Portal.Clusters()[0].ID, infrav1.DeletionPolicyDelete
 		for _, o := range adopted.objects()[1:4] {

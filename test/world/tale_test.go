@@ -5,7 +5,9 @@ package world
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,10 +27,18 @@ import (
 
 // The files tale_*_test.go have short lives, each of which is about one promise: what users see, and what the portal is asked.
 
-// tale lives a life without faults of the machine, from one seed.
-func tale(t *testing.T, live func(w *World)) {
+// tale lives a life without crashes, from one seed, or from WORLD_SEED. What it checks holds for each seed.
+func tale(t *testing.T, live func(w *World), others ...emulator.User) {
 	t.Helper()
-	seeded(t, Options{Seed: 39, Portal: QuickPortal()}, live)
+	o := Options{Seed: 39, Portal: QuickPortal()}
+	if s := os.Getenv("WORLD_SEED"); s != "" {
+		var err error
+		if o.Seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.Portal.Users = append(o.Portal.Users, others...)
+	seeded(t, o, live)
 }
 
 // The objects of the cluster, to be read.
