@@ -42,9 +42,7 @@ func (b *bench) login(portal *emulator.Portal, namespace string, data map[string
 	for key, value := range data {
 		s.Data[key] = []byte(value)
 	}
-	if err := b.store.Create(b.Context(), s); err != nil {
-		b.Fatal(err)
-	}
+	b.must(b.store.Create(b.Context(), s))
 	id, o := b.resolver.Resolve(b.Context(), namespace, infrav1.PortalIdentityReference{Name: "id"})
 	if !o.IsDone() {
 		b.Fatalf("%+v", o)
@@ -52,9 +50,7 @@ func (b *bench) login(portal *emulator.Portal, namespace string, data map[string
 	if _, err := id.Portal.UserID(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	if err := b.store.Delete(b.Context(), s); err != nil {
-		b.Fatal(err)
-	}
+	b.must(b.store.Delete(b.Context(), s))
 	return id.Portal.Limiter()
 }
 
@@ -139,15 +135,11 @@ func TestOneTenantsIdentities(t *testing.T) {
 	for i := range 1100 {
 		s := secret("id", func(d map[string][]byte) { d[infrav1.IdentityPassword] = fmt.Append(nil, i) })
 		s.Namespace = "greedy"
-		if err := b.store.Create(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		b.must(b.store.Create(t.Context(), s))
 		if _, o := b.resolver.Resolve(t.Context(), "greedy", ref); !o.IsDone() {
 			t.Fatalf("%+v", o)
 		}
-		if err := b.store.Delete(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		b.must(b.store.Delete(t.Context(), s))
 	}
 	if again, _ := b.resolver.Resolve(t.Context(), "default", ref); again.Portal != first.Portal {
 		t.Error("another namespace's identities pushed out the client")

@@ -24,9 +24,7 @@ func TestLedger(t *testing.T) {
 		return resolve(namespace).MayDelete(namespace, clusterID).IsDone()
 	}
 	for _, id := range []string{"one", "two"} {
-		if err := b.resolver.RecordCluster(t.Context(), resolve("default"), "default", id); err != nil {
-			t.Fatal(err)
-		}
+		b.must(b.resolver.RecordCluster(t.Context(), resolve("default"), "default", id))
 	}
 	version := get(b, shared("team", nil)).ResourceVersion
 	if err := b.resolver.RecordCluster(t.Context(), resolve("default"), "default", "one"); err != nil || get(b, shared("team", nil)).ResourceVersion != version {
@@ -37,18 +35,14 @@ func TestLedger(t *testing.T) {
 	}
 	withdrawn := get(b, shared("team", nil))
 	withdrawn.Spec.AllowedNamespaces = nil
-	if err := b.store.Update(t.Context(), withdrawn); err != nil {
-		t.Fatal(err)
-	}
+	b.must(b.store.Update(t.Context(), withdrawn))
 	for clusterID, want := range map[string]bool{"one": true, "two": true, "three": false, "": false} {
 		if may("default", clusterID) != want {
 			t.Errorf("may delete %q: %v", clusterID, !want)
 		}
 	}
 	stale := resolve("default")
-	if err := b.resolver.ForgetCluster(t.Context(), resolve("default"), "default", "one"); err != nil {
-		t.Fatal(err)
-	}
+	b.must(b.resolver.ForgetCluster(t.Context(), resolve("default"), "default", "one"))
 	if may("default", "one") || !may("default", "two") {
 		t.Errorf("%+v", get(b, shared("team", nil)).Status.Clusters)
 	}

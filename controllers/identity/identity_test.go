@@ -3,7 +3,6 @@
 package identity
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -77,9 +76,7 @@ func controlPlane(cluster string) *infrav1.PortalControlPlane {
 func (b *bench) secret(name string) *corev1.Secret {
 	b.Helper()
 	s := &corev1.Secret{}
-	if err := b.store.Get(b.Context(), client.ObjectKey{Namespace: "default", Name: name}, s); err != nil {
-		b.Fatal(err)
-	}
+	b.must(b.store.Get(b.Context(), client.ObjectKey{Namespace: "default", Name: name}, s))
 	return s
 }
 
@@ -97,22 +94,26 @@ func (b *bench) hold(users ...*infrav1.PortalCluster) {
 	}
 }
 
+// must ends the test if there is an error.
+func (b *bench) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
 // leave makes PortalClusters release the Secret. Each one sees the others as they are now.
 func (b *bench) leave(users ...*infrav1.PortalCluster) {
 	b.Helper()
 	for _, u := range users {
-		if err := b.resolver.RemoveFinalizer(b.Context(), u); err != nil {
-			b.Fatal(err)
-		}
+		b.must(b.resolver.RemoveFinalizer(b.Context(), u))
 	}
 }
 
 func (b *bench) delete(objects ...client.Object) {
 	b.Helper()
 	for _, obj := range objects {
-		if err := b.store.Delete(b.Context(), obj); err != nil {
-			b.Fatal(err)
-		}
+		b.must(b.store.Delete(b.Context(), obj))
 	}
 }
 
@@ -120,13 +121,9 @@ func (b *bench) delete(objects ...client.Object) {
 func (b *bench) remove(objects ...client.Object) {
 	b.Helper()
 	for _, obj := range objects {
-		if err := b.store.Get(b.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
-			b.Fatal(err)
-		}
+		b.must(b.store.Get(b.Context(), client.ObjectKeyFromObject(obj), obj))
 		obj.SetFinalizers(nil)
-		if err := b.store.Update(b.Context(), obj); err != nil {
-			b.Fatal(err)
-		}
+		b.must(b.store.Update(b.Context(), obj))
 		b.delete(obj)
 	}
 }
@@ -148,35 +145,30 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestHoldWhileTheSecretIsDeleted: a Secret that is held stays usable until it is released. One that is not held cannot be held
-// any more.
-func TestHoldWhileTheSecretIsDeleted(t *testing.T) {
-	leaving := secret("leaving", nil)
-	leaving.Finalizers = []string{other}
-	b := newBench(t, secret("held", nil), leaving)
-	a := user("a", "held")
-	b.hold(a)
-	b.delete(secret("held", nil), leaving)
-	b.hold(a)
-	if _, o := b.resolver.Resolve(t.Context(), "default", a.Spec.IdentityRef); !o.IsDone() {
-		t.Errorf("a Secret that is held cannot be used: %+v", o)
+// TestHoldWhileItIsDeleted: an identity that is held stays usable until it is released. One that is being deleted cannot be held any more.
+func TestHoldWhileItIsDeleted(t *testing.T) {
+	for title, test := range map[string]struct {
+		held, leaving client.Object
+		uses, late    *infrav1.PortalCluster
+		reason        string
+	}{
+		"a Secret": {secret("held", nil), secret("leaving", nil), user("a", "held"), user("b", "leaving"), infrav1.IdentityInvalidReason},
+		"a PortalClusterIdentity": {
+			shared("held", nil), shared("leaving", nil), sharing("default", "a", "held"), sharing("default", "b", "leaving"), infrav1.IdentityNotReadyReason,
+		},
+	} {
+		test.leaving.SetFinalizers([]string{other})
+		b := newBench(t, account(), test.held, test.leaving)
+		b.hold(test.uses)
+		b.delete(test.held, test.leaving)
+		b.hold(test.uses)
+		if _, o := b.resolver.Resolve(t.Context(), "default", test.uses.Spec.IdentityRef); !o.IsDone() {
+			t.Errorf("%s that is held cannot be used: %+v", title, o)
+		}
+		if o := b.resolver.EnsureFinalizer(t.Context(), test.late); o.Kind != outcome.Stalled || o.Reason != test.reason {
+			t.Errorf("%s that is on its way out: %+v", title, o)
+		}
 	}
-	if o := b.resolver.EnsureFinalizer(t.Context(), user("b", "leaving")); o.Kind != outcome.Stalled || o.Reason != infrav1.IdentityInvalidReason {
-		t.Errorf("a Secret that is on its way out: %+v", o)
-	}
-}
-
-func TestRelease(t *testing.T) {
-	b := newBench(t, secret("id", nil), user("a", "id"))
-	a := user("a", "id")
-	b.hold(a)
-	b.leave(a)
-	if b.held("id") {
-		t.Error("nobody needs the Secret, and it is held")
-	}
-	b.leave(a)
-	b.delete(secret("id", nil))
-	b.leave(a) // and one that is gone is no error
 }
 
 // TestSharedSecret: the last of the PortalClusters releases the Secret that they share, in every order of deletion.
@@ -198,15 +190,8 @@ func TestSharedSecret(t *testing.T) {
 		},
 		"the other is gone": {
 			before: func(b *bench) {
-				b.delete(user("a", "id"), user("c", "id"), controlPlane("c"))
-				gone := user("c", "id")
-				if err := b.store.Get(b.Context(), client.ObjectKeyFromObject(gone), gone); err != nil {
-					b.Fatal(err)
-				}
-				gone.Finalizers = nil
-				if err := b.store.Update(b.Context(), gone); err != nil {
-					b.Fatal(err)
-				}
+				b.delete(user("a", "id"), controlPlane("c"))
+				b.remove(user("c", "id"))
 			},
 			leaves: a, held: false,
 		},
@@ -231,9 +216,10 @@ func TestClustersWithoutFinalizer(t *testing.T) {
 	paused.Finalizers = nil
 	b := newBench(t, secret("id", nil), user("a", "id"), paused)
 	b.hold(user("a", "id"))
-	b.leave(user("a", "id"))
+	b.leave(user("a", "id"), user("a", "id")) // once more changes nothing
 	b.remove(user("a", "id"))
 	b.delete(paused, secret("id", nil))
+	b.leave(user("a", "id")) // nor does a Secret that is gone
 	if err := b.store.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "id"}, &corev1.Secret{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the Secret stays, although no PortalCluster is left: %v", err)
 	}
@@ -290,26 +276,6 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestVersion: the same Secret gives the same identity and client, and another password another one.
-func TestVersion(t *testing.T) {
-	b := newBench(t, secret("id", nil))
-	ref := infrav1.PortalIdentityReference{Name: "id"}
-	first, _ := b.resolver.Resolve(t.Context(), "default", ref)
-	again, _ := b.resolver.Resolve(t.Context(), "default", ref)
-	if first != again {
-		t.Error("the same Secret makes another identity: its token and its refusals would be forgotten")
-	}
-	rotated := b.secret("id")
-	rotated.Data[infrav1.IdentityPassword] = []byte("another")
-	if err := b.store.Update(context.Background(), rotated); err != nil {
-		t.Fatal(err)
-	}
-	after, _ := b.resolver.Resolve(t.Context(), "default", ref)
-	if after.Version == first.Version || after.Portal == first.Portal {
-		t.Error("a rotated password changes nothing")
-	}
-}
-
 // TestAccounts: an identity has its account's metrics while it can be used, and no longer.
 func TestAccounts(t *testing.T) {
 	b := newBench(t, secret("id", nil), user("a", "id"), user("c", "id"))
@@ -322,9 +288,7 @@ func TestAccounts(t *testing.T) {
 		t.Helper()
 		s := b.secret("id")
 		change(s)
-		if err := b.store.Update(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		b.must(b.store.Update(t.Context(), s))
 	}
 	b.accounts(0)
 	resolve(1)

@@ -52,9 +52,7 @@ func sharing(namespace, name, of string) *infrav1.PortalCluster {
 // get reads the object as it is now.
 func get[T client.Object](b *bench, obj T) T {
 	b.Helper()
-	if err := b.store.Get(b.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
-		b.Fatal(err)
-	}
+	b.must(b.store.Get(b.Context(), client.ObjectKeyFromObject(obj), obj))
 	return obj
 }
 
@@ -73,9 +71,6 @@ func TestAllowedNamespaces(t *testing.T) {
 		"selector matches":        {&infrav1.PortalIdentityNamespaces{Selector: matching}, true},
 		"selector does not match": {&infrav1.PortalIdentityNamespaces{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "b"}}}, false},
 		"list or selector":        {&infrav1.PortalIdentityNamespaces{List: []string{"other"}, Selector: matching}, true},
-		"selector is malformed": {&infrav1.PortalIdentityNamespaces{Selector: &metav1.LabelSelector{
-			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Like"}},
-		}}, false},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -125,6 +120,11 @@ func TestTenantsLearnNothing(t *testing.T) {
 		}, infrav1.IdentityNotReadyReason, "https"},
 		"manager without a namespace": {func(r *Resolver, _ *corev1.Secret, _ *infrav1.PortalClusterIdentity) { r.Namespace = "" },
 			infrav1.IdentityNotReadyReason, ""},
+		"a malformed selector": {func(_ *Resolver, _ *corev1.Secret, i *infrav1.PortalClusterIdentity) {
+			i.Spec.AllowedNamespaces = &infrav1.PortalIdentityNamespaces{Selector: &metav1.LabelSelector{
+				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Like"}},
+			}}
+		}, infrav1.IdentityNotAllowedReason, "selector"},
 		"a Secret of the tenant's own": {func(_ *Resolver, s *corev1.Secret, _ *infrav1.PortalClusterIdentity) { s.Namespace = "default" },
 			infrav1.IdentityNotReadyReason, `Secret "account" does not exist in namespace "capportal-system"`},
 	}
@@ -156,19 +156,6 @@ func TestTenantsLearnNothing(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
-	b := newBench(t, account())
-	if o := b.resolver.Check(t.Context(), shared("team", nil)); !o.IsDone() {
-		t.Errorf("%+v", o)
-	}
-	malformed := shared("team", func(spec *infrav1.PortalClusterIdentitySpec) {
-		spec.AllowedNamespaces.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Like"}}}
-	})
-	if o := b.resolver.Check(t.Context(), malformed); o.Reason != infrav1.IdentityInvalidReason || !strings.Contains(o.Message, "selector") {
-		t.Errorf("%+v", o)
-	}
-}
-
 // TestSharedVersion: a change of the PortalClusterIdentity is another identity to the backoff, so a raised limit counts at once.
 func TestSharedVersion(t *testing.T) {
 	identity := shared("team", nil)
@@ -176,9 +163,7 @@ func TestSharedVersion(t *testing.T) {
 	ref := sharing("default", "a", "team").Spec.IdentityRef
 	first, _ := b.resolver.Resolve(t.Context(), "default", ref)
 	identity.Generation = 2
-	if err := b.store.Update(t.Context(), identity); err != nil {
-		t.Fatal(err)
-	}
+	b.must(b.store.Update(t.Context(), identity))
 	if after, _ := b.resolver.Resolve(t.Context(), "default", ref); after.Version == first.Version || after.Portal != first.Portal {
 		t.Errorf("%+v, before %+v", after, first)
 	}
@@ -241,23 +226,6 @@ func TestHoldShared(t *testing.T) {
 	release(0)
 }
 
-// TestHoldSharedWhileItIsDeleted: an identity that is held stays usable. One that is being deleted cannot be held any more.
-func TestHoldSharedWhileItIsDeleted(t *testing.T) {
-	leaving := shared("leaving", nil)
-	leaving.Finalizers = []string{other}
-	b := newBench(t, account(), shared("held", nil), leaving)
-	a := sharing("default", "a", "held")
-	b.hold(a)
-	b.delete(shared("held", nil), leaving)
-	b.hold(a)
-	if _, o := b.resolver.Resolve(t.Context(), "default", a.Spec.IdentityRef); !o.IsDone() {
-		t.Errorf("an identity that is held cannot be used: %+v", o)
-	}
-	if o := b.resolver.EnsureFinalizer(t.Context(), sharing("default", "b", "leaving")); o.Reason != infrav1.IdentityNotReadyReason {
-		t.Errorf("an identity that is on its way out: %+v", o)
-	}
-}
-
 // TestSharedSecretCanBeDeleted deletes the Secret of an identity in use, as the deletion of the manager's namespace does. The Secret goes,
 // even if an earlier version of the provider has put a finalizer on it. When it is created again, the identity can be used again.
 func TestSharedSecretCanBeDeleted(t *testing.T) {
@@ -277,9 +245,7 @@ func TestSharedSecretCanBeDeleted(t *testing.T) {
 			if n, err := b.resolver.RemoveUnusedFinalizers(t.Context(), get(b, shared("team", nil))); err != nil || n != 1 {
 				t.Errorf("%d users, %v", n, err)
 			}
-			if err := b.store.Create(t.Context(), account()); err != nil {
-				t.Fatal(err)
-			}
+			b.must(b.store.Create(t.Context(), account()))
 			if id, o := b.resolver.Resolve(t.Context(), "default", a.Spec.IdentityRef); !o.IsDone() || id.Portal == nil {
 				t.Errorf("%+v", o)
 			}
