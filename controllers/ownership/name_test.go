@@ -12,6 +12,11 @@ import (
 var portalName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
 func TestGenerateName(t *testing.T) {
+	for _, base := range []string{"prod.eu", strings.Repeat("a", 56) + "-b", strings.Repeat("a", 56) + ".b"} { // portal names must not contain dots
+		if name := generateName(base); len(name) > 63 || !portalName.MatchString(name) {
+			t.Errorf("%q", name)
+		}
+	}
 	for _, base := range []string{"a", "prod", "prod-eu-1", strings.Repeat("a", 57), strings.Repeat("a", 58), strings.Repeat("a", 253)} {
 		name := generateName(base)
 		if len(name) > 63 || !portalName.MatchString(name) {
@@ -42,15 +47,6 @@ func TestIsGenerated(t *testing.T) {
 	for _, name := range []string{"", "prod", "prod-", "prod-west1", "prod-alpha", "prod-bcdfgh", "other-bcdfg", "prod-bcdf"} {
 		if isGenerated("prod", name) {
 			t.Errorf("%q is taken for one of ours", name)
-		}
-	}
-}
-
-// TestGenerateNameOfAnyObject: Kubernetes names may contain dots, but portal names must not.
-func TestGenerateNameOfAnyObject(t *testing.T) {
-	for _, base := range []string{"prod.eu", strings.Repeat("a", 56) + "-b", strings.Repeat("a", 56) + ".b"} {
-		if name := generateName(base); len(name) > 63 || !portalName.MatchString(name) {
-			t.Errorf("%q", name)
 		}
 	}
 }
