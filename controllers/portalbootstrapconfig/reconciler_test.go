@@ -74,37 +74,37 @@ func (b *bench) secrets() []corev1.Secret {
 
 func (b *bench) reason() string { return conditions.GetReason(b.config, infrav1.ReadyCondition) }
 
-// TestSecret: the Secret follows the contract for bootstrap providers, and is empty.
+// TestSecret: the Secret of a Machine or a MachinePool follows the contract for bootstrap providers, and is empty.
 func TestSecret(t *testing.T) {
-	b := newBench(t)
-	b.reconcile()
-	b.Expect(b.secrets()).To(HaveLen(1))
-	secret := b.secrets()[0]
-	b.Expect(secret.Name).To(Equal(key.Name))
-	b.Expect(secret.Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, "prod"))
-	b.Expect(secret.Data).To(Equal(map[string][]byte{"value": {}}))
-	b.Expect(metav1.IsControlledBy(&secret, b.config)).To(BeTrue())
-	b.Expect(b.config.Status.DataSecretName).To(Equal(secret.Name))
-	b.Expect(b.config.Status.Initialization.DataSecretCreated).To(HaveValue(BeTrue()))
-	b.Expect(b.reason()).To(Equal(infrav1.ReadyReason))
+	pool := &clusterv1.MachinePool{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "pool", UID: "pool-uid"},
+		Spec:       clusterv1.MachinePoolSpec{ClusterName: "prod"},
+	}
+	for _, kind := range []string{"Machine", "MachinePool"} {
+		t.Run(kind, func(t *testing.T) {
+			b := newBench(t)
+			if owner := &b.config.OwnerReferences[0]; kind != owner.Kind {
+				owner.Kind, owner.Name, owner.UID = kind, pool.Name, pool.UID
+			}
+			b.reconcile(pool.DeepCopy())
+			b.Expect(b.secrets()).To(HaveLen(1))
+			secret := b.secrets()[0]
+			b.Expect(secret.Name).To(Equal(key.Name))
+			b.Expect(secret.Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, "prod"))
+			b.Expect(secret.Data).To(Equal(map[string][]byte{"value": {}}))
+			b.Expect(metav1.IsControlledBy(&secret, b.config)).To(BeTrue())
+			b.Expect(b.config.Status.DataSecretName).To(Equal(secret.Name))
+			b.Expect(b.config.Status.Initialization.DataSecretCreated).To(HaveValue(BeTrue()))
+			b.Expect(b.reason()).To(Equal(infrav1.ReadyReason))
+		})
+	}
 }
 
-// TestStatusComesBack: clusterctl move moves the Secret, but no status.
-func TestStatusComesBack(t *testing.T) {
-	b := newBench(t)
-	b.reconcile()
-	b.config.Status = infrav1.PortalBootstrapConfigStatus{}
-	b.Expect(b.store.Status().Update(t.Context(), b.config)).To(Succeed())
-	b.reconcile()
-	b.Expect(b.config.Status.Initialization.DataSecretCreated).To(HaveValue(BeTrue()))
-	b.Expect(b.config.Status.DataSecretName).To(Equal(key.Name))
-	b.Expect(b.secrets()).To(HaveLen(1))
-}
-
-// TestOwnerComesBack restores the Secret from a backup: without its owner, or with the UID that the config had before. The status of the config
-// may be there, or not.
+// TestOwnerComesBack moves the Secret, or restores it from a backup: without its owner, or with the UID that the config had before. The status of the
+// config may be there, or not.
 func TestOwnerComesBack(t *testing.T) {
 	for title, change := range map[string]func(*corev1.Secret){
+		"moved":             func(*corev1.Secret) {},
 		"no owner":          func(s *corev1.Secret) { s.OwnerReferences = nil },
 		"the UID of before": func(s *corev1.Secret) { s.OwnerReferences[0].UID = "config-uid-of-before" },
 	} {
@@ -123,6 +123,9 @@ func TestOwnerComesBack(t *testing.T) {
 				b.Expect(b.secrets()[0].OwnerReferences).To(HaveLen(1))
 				b.Expect(b.secrets()[0].OwnerReferences[0].UID).To(Equal(b.config.UID))
 				b.Expect(b.reason()).To(Equal(infrav1.ReadyReason))
+				b.Expect(b.config.Status.Initialization.DataSecretCreated).To(HaveValue(BeTrue()))
+				b.Expect(b.config.Status.DataSecretName).To(Equal(key.Name))
+				b.Expect(b.secrets()).To(HaveLen(1))
 			})
 		}
 	}
@@ -187,19 +190,4 @@ func TestPausedAndDeleted(t *testing.T) {
 	b.config.DeletionTimestamp, b.config.Finalizers = ptr.To(metav1.Now()), []string{"test.capportal.example/stay"}
 	b.reconcile()
 	b.Expect(b.secrets()).To(BeEmpty(), "nothing is made for what goes")
-}
-
-// TestSecretForMachinePool checks that the config of a MachinePool gets its Secret, as that of a Machine does.
-func TestSecretForMachinePool(t *testing.T) {
-	b := newBench(t)
-	pool := &clusterv1.MachinePool{
-		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "pool", UID: "pool-uid"},
-		Spec:       clusterv1.MachinePoolSpec{ClusterName: "prod"},
-	}
-	b.config.OwnerReferences[0].Kind, b.config.OwnerReferences[0].Name, b.config.OwnerReferences[0].UID = "MachinePool", pool.Name, pool.UID
-	b.reconcile(pool)
-	b.Expect(b.config.Status.DataSecretName).To(Equal(key.Name))
-	secret := &corev1.Secret{}
-	b.Expect(b.store.Get(b.t.Context(), key, secret)).To(Succeed())
-	b.Expect(secret.Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, "prod"))
 }
