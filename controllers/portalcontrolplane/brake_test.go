@@ -29,8 +29,7 @@ func (f *fixture) allow(t operation.Type) {
 // TestUpgradeThatFailsIsNotRepeatedForever has a Pod on the second worker that the portal cannot evict. Each job drains that worker again, until the
 // provider stops after three jobs. Then the user removes the Pod, and allows one more job.
 func TestUpgradeThatFailsIsNotRepeatedForever(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 3, emulator.Durations{})
+	live(t, 3, func(f *fixture) {
 		f.nodes.blocked = f.portal.Clusters()[0].Nodes[2].Name
 		f.strike(emulator.Fault{Path: routeUpgrade, Drain: time.Minute})
 		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
@@ -39,49 +38,48 @@ func TestUpgradeThatFailsIsNotRepeatedForever(t *testing.T) {
 		}
 		s := f.passes(time.Hour, 10*time.Second)
 		if c := version(s); len(f.answers("upgrade")) != 1 || c.Reason != infrav1.JobFailedReason || !strings.Contains(c.Message, "could not be drained") {
-			t.Errorf("%d requests in the first hour: %s: %s", len(f.answers("upgrade")), c.Reason, c.Message)
+			f.Errorf("%d requests in the first hour: %s: %s", len(f.answers("upgrade")), c.Reason, c.Message)
 		}
 		f.passes(11*time.Hour, 10*time.Second)
 		f.restart()
 		s = f.passes(12*time.Hour, 10*time.Second)
 		drained := slices.DeleteFunc(f.portal.RequestLog(), func(e emulator.LogEntry) bool { return e.To != "not drained" })
 		if n := len(f.answers("upgrade")); n != 3 || len(drained) != 3 {
-			t.Errorf("%d requests in a day, and the worker was drained %d times", n, len(drained))
+			f.Errorf("%d requests in a day, and the worker was drained %d times", n, len(drained))
 		}
 		id := s.Record.Failures[operation.Upgrade].ID
 		for _, want := range []string{"3 jobs", "could not be drained", "set another spec.version", operation.Command(s.ControlPlane, infrav1.DecisionRetry, id)} {
 			if c := version(s); c.Reason != infrav1.OperationStoppedReason || !strings.Contains(c.Message, want) {
-				t.Errorf("%s: the message does not contain %q: %s", c.Reason, want, c.Message)
+				f.Errorf("%s: the message does not contain %q: %s", c.Reason, want, c.Message)
 			}
 		}
 		if cordoned, _ := f.cordoned(); len(cordoned) > 0 {
-			t.Errorf("cordoned: %v", cordoned)
+			f.Errorf("cordoned: %v", cordoned)
 		}
 		f.nodes.blocked = ""
 		f.allow(operation.Upgrade)
 		if s = f.passes(10*time.Minute, 10*time.Second); !f.allRun(after) || !conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) || len(s.Record.Failures) > 0 {
-			t.Errorf("after the user has allowed it: %+v, %+v", version(s), s.Record.Failures)
+			f.Errorf("after the user has allowed it: %+v, %+v", version(s), s.Record.Failures)
 		}
 		if left, found := s.ControlPlane.Annotations[infrav1.DecisionAnnotation]; found {
-			t.Errorf("the permission was used, and remains: %s", left)
+			f.Errorf("the permission was used, and remains: %s", left)
 		}
 	})
 }
 
 // TestUpgradeThatItsJobRefuses has a portal that checks a request in the job. Its nodes stay as they are, so the provider asks on as after a refusal.
 func TestUpgradeThatItsJobRefuses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 2, emulator.Durations{})
+	live(t, 2, func(f *fixture) {
 		f.strike(emulator.Fault{ID: "refuses", Path: routeUpgrade, Job: emulator.JobFails, JobCode: emulator.CodeOperationNotAllowed})
 		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
 		s := f.passes(6*time.Hour, 10*time.Second)
 		c := conditions.Get(s.ControlPlane, infrav1.VersionUpToDateCondition)
 		if n := len(f.answers("upgrade")); n < 25 || c.Reason != infrav1.RefusedReason || len(s.Record.Failures) > 0 {
-			t.Errorf("%d requests in six hours: %s: %s", n, c.Reason, c.Message)
+			f.Errorf("%d requests in six hours: %s: %s", n, c.Reason, c.Message)
 		}
 		f.portal.RemoveFault("refuses")
 		if f.passes(15*time.Minute, 10*time.Second); !f.allRun(after) {
-			t.Error("the cluster is not upgraded")
+			f.Error("the cluster is not upgraded")
 		}
 	})
 }
@@ -94,9 +92,7 @@ func TestUpgradeIsObserved(t *testing.T) {
 		f.strike(emulator.Fault{Path: routeUpgrade, Job: emulator.JobFails})
 		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
 		for _, cordoned := range []bool{false, true, false} {
-			if err := (workloads{f.nodes}).Cordon(t.Context(), "", node, cordoned); err != nil {
-				t.Fatal(err)
-			}
+			f.cordon(node, cordoned)
 			f.passes(time.Minute, 10*time.Second)
 		}
 		s := f.passes(time.Hour, 10*time.Second)
@@ -109,8 +105,7 @@ func TestUpgradeIsObserved(t *testing.T) {
 // TestScaleDownThatFailsIsNotRepeatedForever has a portal that drains another node than the provider expects, and fails. After three jobs the
 // provider stops. Another number of replicas is another request.
 func TestScaleDownThatFailsIsNotRepeatedForever(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 4, emulator.Durations{})
+	live(t, 4, func(f *fixture) {
 		f.strike(emulator.Fault{ID: "fails", Path: routeScale, Job: emulator.JobFails, JobMessage: "a node could not be drained"})
 		oldest := f.portal.Clusters()[0].Nodes[1].Name
 		f.scale(3)
@@ -120,19 +115,17 @@ func TestScaleDownThatFailsIsNotRepeatedForever(t *testing.T) {
 			s = f.pass()
 			if n := len(f.answers("scale")); n > asked {
 				asked = n
-				if err := (workloads{f.nodes}).Cordon(t.Context(), "", oldest, true); err != nil {
-					t.Fatal(err)
-				}
+				f.cordon(oldest, true)
 			}
 		}
 		c := conditions.Get(s.ControlPlane, infrav1.WorkersReadyCondition)
 		if asked != 3 || c.Reason != infrav1.OperationStoppedReason || !strings.Contains(c.Message, "a node could not be drained") || !strings.Contains(c.Message, "set other replicas") {
-			t.Errorf("%d requests in a day: %s: %s", asked, c.Reason, c.Message)
+			f.Errorf("%d requests in a day: %s: %s", asked, c.Reason, c.Message)
 		}
 		f.portal.RemoveFault("fails")
 		f.scale(2)
 		if s = f.passes(15*time.Minute, 10*time.Second); len(f.workers()) != 2 || len(s.Record.Failures) > 0 {
-			t.Errorf("%d workers, %+v", len(f.workers()), s.Record.Failures)
+			f.Errorf("%d workers, %+v", len(f.workers()), s.Record.Failures)
 		}
 	})
 }

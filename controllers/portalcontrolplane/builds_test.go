@@ -13,7 +13,6 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 // installed returns what the portal says that all nodes run, or "" if they differ.
@@ -79,87 +78,71 @@ func TestNewBuild(t *testing.T) {
 	}
 }
 
-// TestNewBuildOfAnyBuild: spec.version named no build, so the portal chose one. Another build is installed all the same, also after
-// a job that failed half way.
-func TestNewBuildOfAnyBuild(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 2, emulator.Durations{Upgrade: 5 * time.Minute}, emulator.Version{SemanticVersion: before},
-			emulator.Version{SemanticVersion: after + "+p1"}, emulator.Version{SemanticVersion: after + "+p2"})
-		if s := f.want(after); f.installed() != after+"+p1" || s.ControlPlane.Status.Version != after {
-			t.Fatalf("the nodes run %q, status %s", f.installed(), s.ControlPlane.Status.Version)
+// TestBuildNotOffered wants a build that the portal does not have. The cluster is not reported to run it, and what it runs is named.
+func TestBuildNotOffered(t *testing.T) {
+	type row struct {
+		offered, shown string
+		wanted         string
+		requests       int
+	}
+	cases(t, map[string]row{
+		"another build":                {after + "+p1", after + "+p1", after + "+p2", 0},
+		"the list leaves it open":      {after, after + "+p1", after + "+p2", 0},
+		"to a release of which is one": {after, after + "+p1", after + "+p2", 1},
+	}, func(t *testing.T, test row) {
+		f := newFixture(t, 2, emulator.Durations{Upgrade: time.Minute}, emulator.Version{SemanticVersion: before}, emulator.Version{SemanticVersion: test.offered})
+		f.nodes.shows = func(v string) string { return strings.ReplaceAll(v, test.offered, test.shown) }
+		if test.requests == 0 {
+			f.want(test.shown)
 		}
-		f.strike(emulator.Fault{Path: routeUpgrade, Job: emulator.JobFailsHalfway, JobNodes: 1, Count: 1})
-		f.want(after + "+p2")
-		f.allow(operation.Upgrade)
-		if s := f.want(after + "+p2"); f.installed() != after+"+p2" || s.ControlPlane.Status.Version != after+"+p2" {
-			t.Errorf("the nodes run %q, status %s", f.installed(), s.ControlPlane.Status.Version)
+		earlier := len(f.answers("upgrade"))
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = test.wanted })
+		for range 60 {
+			s := f.pass()
+			if c := conditions.Get(s.ControlPlane, infrav1.VersionUpToDateCondition); c.Status == "True" || s.ControlPlane.Status.Version == test.wanted && s.Op() == nil && s.serverVersion == test.shown {
+				t.Fatalf("reported to run %s: %s, %+v", test.wanted, s.ControlPlane.Status.Version, c)
+			}
+			time.Sleep(7 * time.Second)
+		}
+		s := f.pass()
+		o := s.outcomes[infrav1.VersionUpToDateCondition]
+		if o.Reason != infrav1.VersionNotOfferedReason || !strings.Contains(o.Message, test.offered) || s.ControlPlane.Status.Version != test.shown {
+			t.Errorf("status %s, %+v", s.ControlPlane.Status.Version, o)
+		}
+		if n := len(f.answers("upgrade")) - earlier; n != test.requests {
+			t.Errorf("%d requests, want %d", n, test.requests)
+		}
+		if s := f.want(test.shown); !conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) || s.ControlPlane.Status.Version != test.shown {
+			t.Errorf("after the advice was followed: status %s, %+v", s.ControlPlane.Status.Version, s.outcomes[infrav1.VersionUpToDateCondition])
+		}
+		if n := len(f.answers("upgrade")) - earlier; n != test.requests {
+			t.Errorf("%d requests after the advice was followed, want %d", n, test.requests)
 		}
 	})
 }
 
-// TestLostUpgradeToBuild loses the answer to the upgrade. Nothing shows builds, so nothing shows that the upgrade is done: it is sent
-// again until the portal has answered.
-func TestLostUpgradeToBuild(t *testing.T) {
-	for title, fault := range map[string]emulator.Fault{"after the work": {Cut: true, After: true}, "before the work": {Cut: true}} {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 2, emulator.Durations{Upgrade: time.Minute}, emulator.Version{SemanticVersion: before},
-					emulator.Version{SemanticVersion: after + "+p1"}, emulator.Version{SemanticVersion: after + "+p2"})
-				f.nodes.shows = func(version string) string { v, _, _ := strings.Cut(version, "+"); return v }
-				f.want(after + "+p1")
-				fault.Path, fault.Count = routeUpgrade, 1
-				f.strike(fault)
-				if s := f.want(after + "+p2"); f.installed() != after+"+p2" || s.Op() != nil || s.Record.Version != after+"+p2" {
-					t.Errorf("the nodes run %q; %+v", f.installed(), s.outcomes[infrav1.VersionUpToDateCondition])
-				}
-			})
-		})
+// TestDisabledVersion: the portal lists the version twice and refuses the first entry. The next request names the other entry. If
+// the portal refuses both, the requests back off.
+func TestDisabledVersion(t *testing.T) {
+	type row struct {
+		bothRefused bool
+		requests    func(int) bool
 	}
-}
-
-// TestBuildNotOffered wants a build that the portal does not have. The cluster is not reported to run it, and what it runs is named.
-func TestBuildNotOffered(t *testing.T) {
-	tests := map[string]struct {
-		offered, shown string
-		wanted         string
-		requests       int
-	}{
-		"another build":                {after + "+p1", after + "+p1", after + "+p2", 0},
-		"the list leaves it open":      {after, after + "+p1", after + "+p2", 0},
-		"to a release of which is one": {after, after + "+p1", after + "+p2", 1},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 2, emulator.Durations{Upgrade: time.Minute}, emulator.Version{SemanticVersion: before}, emulator.Version{SemanticVersion: test.offered})
-				f.nodes.shows = func(v string) string { return strings.ReplaceAll(v, test.offered, test.shown) }
-				if test.requests == 0 {
-					f.want(test.shown)
-				}
-				earlier := len(f.answers("upgrade"))
-				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = test.wanted })
-				for range 60 {
-					s := f.pass()
-					if c := conditions.Get(s.ControlPlane, infrav1.VersionUpToDateCondition); c.Status == "True" || s.ControlPlane.Status.Version == test.wanted && s.Op() == nil && s.serverVersion == test.shown {
-						t.Fatalf("reported to run %s: %s, %+v", test.wanted, s.ControlPlane.Status.Version, c)
-					}
-					time.Sleep(7 * time.Second)
-				}
-				s := f.pass()
-				o := s.outcomes[infrav1.VersionUpToDateCondition]
-				if o.Reason != infrav1.VersionNotOfferedReason || !strings.Contains(o.Message, test.offered) || s.ControlPlane.Status.Version != test.shown {
-					t.Errorf("status %s, %+v", s.ControlPlane.Status.Version, o)
-				}
-				if n := len(f.answers("upgrade")) - earlier; n != test.requests {
-					t.Errorf("%d requests, want %d", n, test.requests)
-				}
-				if s := f.want(test.shown); !conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) || s.ControlPlane.Status.Version != test.shown {
-					t.Errorf("after the advice was followed: status %s, %+v", s.ControlPlane.Status.Version, s.outcomes[infrav1.VersionUpToDateCondition])
-				}
-				if n := len(f.answers("upgrade")) - earlier; n != test.requests {
-					t.Errorf("%d requests after the advice was followed, want %d", n, test.requests)
-				}
-			})
-		})
-	}
+	cases(t, map[string]row{
+		"the first entry": {false, func(n int) bool { return n == 2 }},
+		"both entries":    {true, func(n int) bool { return n > 3 && n < 12 }},
+	}, func(t *testing.T, test row) {
+		f := newFixture(t, 1, emulator.Durations{Upgrade: time.Minute}, emulator.Version{SemanticVersion: before},
+			emulator.Version{SemanticVersion: after, State: "Disabled", Refused: true},
+			emulator.Version{SemanticVersion: after, Refused: test.bothRefused})
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+		s := f.passes(30*time.Minute, 5*time.Second)
+		if answers := f.answers("upgrade"); !test.requests(len(answers)) {
+			t.Errorf("%d requests: %v", len(answers), answers)
+		}
+		upgraded := conditions.IsTrue(s.ControlPlane, infrav1.VersionUpToDateCondition) && f.allRun(after)
+		if upgraded == test.bothRefused {
+			t.Errorf("upgraded: %v; %+v", upgraded, s.outcomes[infrav1.VersionUpToDateCondition])
+		}
+	})
 }

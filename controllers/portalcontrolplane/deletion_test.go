@@ -7,7 +7,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -27,56 +26,52 @@ import (
 // if another portal user asks, to whom the portal may hide it.
 func TestJobOfADeletionNeverEnds(t *testing.T) {
 	gone := emulator.Fault{Method: "GET", Path: "/kubernetes-clusters/*/config", Code: emulator.CodeResourceNotFound}
-	for title, test := range map[string]struct {
+	type row struct {
 		faults []emulator.Fault
 		owner  string
 		goes   bool
-	}{
+	}
+	cases(t, map[string]row{
 		"the cluster is gone":          {[]emulator.Fault{gone}, "", true},
 		"a proxy does not know it":     {[]emulator.Fault{{Method: "GET", Path: gone.Path, Status: 404, Body: emulator.BodyHTML}}, "", false},
 		"the portal knows it":          {nil, "", false},
 		"another user does not see it": {[]emulator.Fault{gone}, "user-of-another", false},
-	} {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 2, emulator.Durations{})
-				f.change(func(cp *infrav1.PortalControlPlane) {
-					r := stateOf(cp).Record
-					r.UserID = test.owner
-					putRecord(cp, r)
-				})
-				for _, fault := range test.faults {
-					f.strike(fault)
-				}
-				pass := f.begin("delete", emulator.Fault{Job: emulator.JobStuck})
-				if f.liveBy(pass, 25*time.Minute) == nil {
-					t.Fatal("the object goes while the portal may be removing nodes")
-				}
-				s := pass()
-				for began := time.Now(); s != nil && time.Since(began) < 2*time.Hour; time.Sleep(10 * time.Second) {
-					s = pass()
-				}
-				if (s == nil) != test.goes || f.deletions() != 1 {
-					t.Errorf("the object remains: %t, after %d deletions", s != nil, f.deletions())
-				}
-			})
+	}, func(t *testing.T, test row) {
+		f := newFixture(t, 2, emulator.Durations{})
+		f.change(func(cp *infrav1.PortalControlPlane) {
+			r := stateOf(cp).Record
+			r.UserID = test.owner
+			putRecord(cp, r)
 		})
-	}
+		for _, fault := range test.faults {
+			f.strike(fault)
+		}
+		pass := f.begin("delete", emulator.Fault{Job: emulator.JobStuck})
+		if f.liveBy(pass, 25*time.Minute) == nil {
+			t.Fatal("the object goes while the portal may be removing nodes")
+		}
+		s := pass()
+		for began := time.Now(); s != nil && time.Since(began) < 2*time.Hour; time.Sleep(10 * time.Second) {
+			s = pass()
+		}
+		if (s == nil) != test.goes || f.deletions() != 1 {
+			t.Errorf("the object remains: %t, after %d deletions", s != nil, f.deletions())
+		}
+	})
 }
 
 // TestDeletionDoesNotWaitForAStuckJob: a Cluster whose scale never ends can be deleted.
 func TestDeletionDoesNotWaitForAStuckJob(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 3, emulator.Durations{})
+	live(t, 3, func(f *fixture) {
 		f.liveBy(f.begin("scale", emulator.Fault{Job: emulator.JobStuck, Count: 1}), 20*time.Minute)
 		f.leave(departure{owner: "present", noted: "present"})
 		f.liveBy(f.leaving, 5*time.Minute)
 		if n := f.deletions(); n != 0 {
-			t.Errorf("%d deletions while the scale may still end", n)
+			f.Errorf("%d deletions while the scale may still end", n)
 		}
 		f.liveBy(f.leaving, 20*time.Minute)
 		if f.deletions() == 0 {
-			t.Error("the portal was not asked to delete the cluster")
+			f.Error("the portal was not asked to delete the cluster")
 		}
 	})
 }
@@ -85,31 +80,27 @@ func TestDeletionDoesNotWaitForAStuckJob(t *testing.T) {
 // cluster is billed no longer than the portal takes.
 func TestConfirmationIsKept(t *testing.T) {
 	refusal := emulator.Fault{Method: "DELETE", Path: routeAnyCluster, Code: emulator.CodeOperationNotAllowed, Message: "it is in state Alert", For: 5 * time.Minute}
-	for title, scales := range map[string]bool{"refused until a repair": false, "while the cluster is scaled": true} {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 2, emulator.Durations{Scale: 2 * time.Minute})
-				if scales {
-					f.scale(3)
-					f.pass()
-				}
-				f.leave(departure{owner: "earlier", noted: "earlier"})
-				f.leaving()
-				f.strike(refusal)
-				f.change(func(cp *infrav1.PortalControlPlane) {
-					metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionDelete.About(f.id))
-				})
-				for began := time.Now(); f.leaving() != nil; time.Sleep(10 * time.Second) {
-					if time.Since(began) > time.Hour {
-						t.Fatalf("an hour later: %d deletions, decision %q", f.deletions(), f.controlPlane().Annotations[infrav1.DecisionAnnotation])
-					}
-				}
-				if n := len(f.portal.Clusters()); n != 0 {
-					t.Errorf("%d clusters are left", n)
-				}
-			})
+	cases(t, map[string]bool{"refused until a repair": false, "while the cluster is scaled": true}, func(t *testing.T, scales bool) {
+		f := newFixture(t, 2, emulator.Durations{Scale: 2 * time.Minute})
+		if scales {
+			f.scale(3)
+			f.pass()
+		}
+		f.leave(departure{owner: "earlier", noted: "earlier"})
+		f.leaving()
+		f.strike(refusal)
+		f.change(func(cp *infrav1.PortalControlPlane) {
+			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionDelete.About(f.id))
 		})
-	}
+		for began := time.Now(); f.leaving() != nil; time.Sleep(10 * time.Second) {
+			if time.Since(began) > time.Hour {
+				t.Fatalf("an hour later: %d deletions, decision %q", f.deletions(), f.controlPlane().Annotations[infrav1.DecisionAnnotation])
+			}
+		}
+		if n := len(f.portal.Clusters()); n != 0 {
+			t.Errorf("%d clusters are left", n)
+		}
+	})
 }
 
 // TestNamesOfFailedCreationsAreReported: what is left of a failed creation may be billed, so a person has to know its name, however the object
@@ -120,7 +111,7 @@ func TestNamesOfFailedCreationsAreReported(t *testing.T) {
 		r.AbandonedNames = []string{"prod-left1"}
 		putRecord(cp, r)
 	}
-	for title, before := range map[string]func(*fixture) departure{
+	cases(t, map[string]func(*fixture) departure{
 		"the portal deletes the cluster": func(*fixture) departure { return departure{} },
 		"the cluster stays":              func(*fixture) departure { return departure{policy: infrav1.DeletionPolicyRetain} },
 		"a person has deleted the cluster": func(f *fixture) departure {
@@ -137,81 +128,38 @@ func TestNamesOfFailedCreationsAreReported(t *testing.T) {
 			})
 			return departure{}
 		},
-	} {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 2, emulator.Durations{})
-				f.change(failed)
-				d := before(f)
-				d.owner, d.noted = "present", "present"
-				f.leave(d)
-				f.change(func(cp *infrav1.PortalControlPlane) {
-					if op := stateOf(cp).Op(); op != nil {
-						metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionRetry.About(op.ID))
-					}
-				})
-				s := f.left()
-				if all := strings.Join(f.events(), "\n"); s != nil || !strings.Contains(all, "prod-left1") {
-					t.Errorf("the object remains: %t; events: %s", s != nil, all)
-				}
-			})
+	}, func(t *testing.T, before func(*fixture) departure) {
+		f := newFixture(t, 2, emulator.Durations{})
+		f.change(failed)
+		d := before(f)
+		d.owner, d.noted = "present", "present"
+		f.leave(d)
+		f.change(func(cp *infrav1.PortalControlPlane) {
+			if op := stateOf(cp).Op(); op != nil {
+				metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionRetry.About(op.ID))
+			}
 		})
-	}
-}
-
-// TestEndBeforeTheFinalizerIsRemoved ends the manager when the portal has deleted the cluster, right before the object goes. The next manager asks
-// the portal for nothing.
-func TestEndBeforeTheFinalizerIsRemoved(t *testing.T) {
-	for title, byHand := range map[string]bool{"the portal deletes the cluster": false, "a person has deleted the cluster": true} {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 2, emulator.Durations{})
-				if byHand {
-					if _, err := f.cloud.DeleteCluster(t.Context(), f.id); err != nil {
-						t.Fatal(err)
-					}
-					time.Sleep(time.Minute)
-				}
-				f.leave(departure{owner: "present", noted: "present", leaves: true})
-				f.crash = func(cp *infrav1.PortalControlPlane) bool { return len(cp.Finalizers) == 0 }
-				func() {
-					defer func() {
-						if recover() == nil {
-							t.Error("the manager does not end")
-						}
-						f.crash = nil
-						f.restart()
-					}()
-					f.left()
-				}()
-				before := f.deletions()
-				if s := f.left(); s != nil || f.deletions() != before {
-					t.Errorf("the object remains: %t, after %d more deletions", s != nil, f.deletions()-before)
-				}
-			})
-		})
-	}
+		s := f.left()
+		if all := strings.Join(f.events(), "\n"); s != nil || !strings.Contains(all, "prod-left1") {
+			t.Errorf("the object remains: %t; events: %s", s != nil, all)
+		}
+	})
 }
 
 // TestEndAfterTheIdentityHasForgotten interrupts a manager as above, in a namespace that may not use the identity any more. The identity allowed
 // only the deletion, and has forgotten the cluster.
 func TestEndAfterTheIdentityHasForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, false)
-		if err := e.store.Create(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: controlPlaneCRD}}); err != nil {
-			t.Fatal(err)
-		}
+	manage(t, false, func(e *estate) {
+		e.must(e.store.Create(e.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: controlPlaneCRD}}))
 		key := e.addSharing("fleet", "prod", nil)
 		if o := e.passes(key)[key]; !o.IsDone() {
-			t.Fatalf("%+v", o)
+			e.Fatalf("%+v", o)
 		}
 		e.identity.Withdrawn = true
-		if err := e.store.Delete(t.Context(), e.get(key)); err != nil {
-			t.Fatal(err)
-		}
+		e.must(e.store.Delete(e.Context(), e.get(key)))
 		store, ok := e.store.(client.WithWatch)
 		if !ok {
-			t.Fatalf("%T", e.store)
+			e.Fatalf("%T", e.store)
 		}
 		conflicts := 1
 		e.manager = newManager(interceptor.NewClient(store, interceptor.Funcs{Patch: func(
@@ -224,15 +172,15 @@ func TestEndAfterTheIdentityHasForgotten(t *testing.T) {
 			return c.Patch(ctx, obj, patch, opts...)
 		}}), e.recorder)
 		for began := time.Now(); time.Since(began) < time.Hour; time.Sleep(10 * time.Second) {
-			if err := e.store.Get(t.Context(), key, &infrav1.PortalControlPlane{}); apierrors.IsNotFound(err) {
+			if err := e.store.Get(e.Context(), key, &infrav1.PortalControlPlane{}); apierrors.IsNotFound(err) {
 				return
 			}
 			s := e.scope(key)
-			if _, err := e.manager.reconcileDelete(t.Context(), s); err != nil && !apierrors.IsConflict(err) {
-				t.Fatal(err)
+			if _, err := e.manager.reconcileDelete(e.Context(), s); err != nil && !apierrors.IsConflict(err) {
+				e.Fatal(err)
 			}
 			if time.Since(began) > 50*time.Minute {
-				t.Fatalf("the object remains: %+v", s.outcomes[clusterv1.DeletingCondition])
+				e.Fatalf("the object remains: %+v", s.outcomes[clusterv1.DeletingCondition])
 			}
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +43,36 @@ type estate struct {
 	recorder *events.FakeRecorder
 	manager  *Reconciler
 	identity identity.Identity // of all objects
+}
+
+// must ends the test if there is an error.
+func (e *estate) must(err error) {
+	e.Helper()
+	if err != nil {
+		e.Fatal(err)
+	}
+}
+
+// cases runs each row of a table in a bubble of its own.
+func cases[T any](t *testing.T, table map[string]T, run func(t *testing.T, test T)) {
+	t.Helper()
+	for title, test := range table {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { run(t, test) })
+		})
+	}
+}
+
+// live runs the test in a bubble of its own, with a portal cluster of so many workers.
+func live(t *testing.T, size int, test func(f *fixture)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(newFixture(t, size, emulator.Durations{})) })
+}
+
+// manage runs the test in a bubble of its own, with an estate.
+func manage(t *testing.T, lists bool, test func(e *estate)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(newEstate(t, lists)) })
 }
 
 // newEstate returns an estate without PortalControlPlanes. lists reports whether the portal supports the lookup by name.
@@ -87,11 +118,23 @@ func (e *estate) add(namespace, name string, change func(*infrav1.PortalControlP
 	if change != nil {
 		change(cp)
 	}
-	if err := e.store.Create(e.Context(), cp); err != nil {
-		e.Fatal(err)
-	}
+	e.must(e.store.Create(e.Context(), cp))
 	time.Sleep(time.Minute)
 	return client.ObjectKeyFromObject(cp)
+}
+
+// addWorkers gives the Cluster of the object a MachineDeployment and its template.
+func (e *estate) addWorkers(key client.ObjectKey, replicas int32, created metav1.Time) {
+	e.Helper()
+	meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: "w", CreationTimestamp: created, Labels: map[string]string{clusterv1.ClusterNameLabel: key.Name}}
+	md := &clusterv1.MachineDeployment{ObjectMeta: meta}
+	md.Spec.Replicas = &replicas
+	md.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: workers.TemplateKind, Name: meta.Name}
+	template := &infrav1.PortalMachineTemplate{ObjectMeta: meta}
+	template.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
+	for _, o := range []client.Object{md, template} {
+		e.must(e.store.Create(e.Context(), o))
+	}
 }
 
 // copyOf gives an object the spec and annotations of the other object, like a copy.
@@ -104,9 +147,7 @@ func copyOf(other *infrav1.PortalControlPlane) func(*infrav1.PortalControlPlane)
 func (e *estate) get(key client.ObjectKey) *infrav1.PortalControlPlane {
 	e.Helper()
 	cp := &infrav1.PortalControlPlane{}
-	if err := e.store.Get(e.Context(), key, cp); err != nil {
-		e.Fatal(err)
-	}
+	e.must(e.store.Get(e.Context(), key, cp))
 	return cp
 }
 
@@ -114,9 +155,7 @@ func (e *estate) change(key client.ObjectKey, change func(*infrav1.PortalControl
 	e.Helper()
 	cp := e.get(key)
 	change(cp)
-	if err := e.store.Update(e.Context(), cp); err != nil {
-		e.Fatal(err)
-	}
+	e.must(e.store.Update(e.Context(), cp))
 }
 
 // scope is what a pass over the object reads.
@@ -130,9 +169,7 @@ func (e *estate) scope(key client.ObjectKey) *scope {
 	s.Identity = e.identity
 	if s.Identity.Shared != "" {
 		s.Identity.Object = &infrav1.PortalClusterIdentity{}
-		if err := e.store.Get(e.Context(), client.ObjectKey{Name: s.Identity.Shared}, s.Identity.Object); err != nil {
-			e.Fatal(err)
-		}
+		e.must(e.store.Get(e.Context(), client.ObjectKey{Name: s.Identity.Shared}, s.Identity.Object))
 		s.Infrastructure = s.Identity.MayDelete(key.Namespace, s.ControlPlane.Spec.ClusterID)
 	}
 	s.State, s.Tools = stateOf(s.ControlPlane), e.manager.tools(s)
@@ -151,9 +188,7 @@ func (e *estate) passes(keys ...client.ObjectKey) map[client.ObjectKey]outcome.O
 		for _, key := range keys {
 			s := e.scope(key)
 			if !controllerutil.ContainsFinalizer(s.ControlPlane, infrav1.ControlPlaneFinalizer) {
-				if err := e.manager.Ownership.Begin(e.Context(), &s.Pass); err != nil {
-					e.Fatal(err)
-				}
+				e.must(e.manager.Ownership.Begin(e.Context(), &s.Pass))
 			}
 			if last[key] = e.manager.reconcileCluster(e.Context(), s); last[key].Kind == outcome.Failed {
 				e.Fatal(last[key].Err)
@@ -168,9 +203,7 @@ func (e *estate) passes(keys ...client.ObjectKey) map[client.ObjectKey]outcome.O
 func (e *estate) delete(key client.ObjectKey) (o outcome.Outcome) {
 	e.Helper()
 	e.change(key, func(cp *infrav1.PortalControlPlane) { controllerutil.AddFinalizer(cp, infrav1.ControlPlaneFinalizer) })
-	if err := e.store.Delete(e.Context(), e.get(key)); err != nil {
-		e.Fatal(err)
-	}
+	e.must(e.store.Delete(e.Context(), e.get(key)))
 	for range 6 {
 		s := e.scope(key)
 		if o = e.manager.Lifecycle.Delete(e.Context(), &s.Pass, noVolumes); o.IsDone() {
@@ -205,9 +238,7 @@ func (e *estate) atPortal(key client.ObjectKey, baseURL string) {
 	for _, o := range []client.Object{pc, &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{
 		infrav1.IdentityBaseURL: []byte(baseURL), infrav1.IdentityEmail: []byte("a@portal.example"), infrav1.IdentityPassword: []byte("secret"),
 	}}} {
-		if err := e.store.Create(e.Context(), o); err != nil {
-			e.Fatal(err)
-		}
+		e.must(e.store.Create(e.Context(), o))
 	}
 }
 

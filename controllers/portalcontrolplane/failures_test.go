@@ -6,10 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -28,12 +26,13 @@ func TestFailuresByOperation(t *testing.T) {
 	late := emulator.Fault{Cut: true, After: true, JobDelay: 10 * time.Minute} // the portal is busy with it
 	forgotten := emulator.Fault{Job: emulator.JobForgotten, JobDelay: 4 * time.Minute}
 	stuck, fails := emulator.Fault{Job: emulator.JobStuck}, emulator.Fault{Job: emulator.JobFails}
-	tests := map[string]struct {
+	type row struct {
 		operation string
 		fault     emulator.Fault
 		after     time.Duration // of the look at the conditions
 		want      string
-	}{
+	}
+	cases(t, map[string]row{
 		"scale cut":         {"scale", cut, 20 * time.Second, "WorkersReady=False/AnswerLost OperationInProgress=True/AnswerLost"},
 		"scale again":       {"scale", cut, time.Minute, "WorkersReady=False/NodesUnclaimed OperationInProgress=False/Idle"},
 		"scale stuck":       {"scale", stuck, 31 * time.Minute, "WorkersReady=False/ScalingUp OperationInProgress=True/JobStuck ScalingUp=True/JobStuck"},
@@ -48,24 +47,19 @@ func TestFailuresByOperation(t *testing.T) {
 		"delete forgotten":  {"delete", forgotten, 20 * time.Second, "Deleting=True/AnswerLost OperationInProgress=True/Deleting"},
 		"delete stuck":      {"delete", stuck, 31 * time.Minute, "Deleting=True/JobStuck OperationInProgress=True/Deleting"},
 		"delete fails":      {"delete", fails, 20 * time.Second, "Deleting=True/JobFailed OperationInProgress=False/Idle"},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 3, emulator.Durations{})
-				test.fault.Count = 1
-				pass := f.begin(test.operation, test.fault)
-				var s *scope
-				for range test.after / (2 * time.Second) {
-					s = pass()
-					time.Sleep(2 * time.Second)
-				}
-				if got := shown(s.ControlPlane); !containsAll(got, strings.Fields(test.want)) {
-					t.Errorf("want %s, got %v", test.want, got)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, test row) {
+		f := newFixture(t, 3, emulator.Durations{})
+		test.fault.Count = 1
+		pass := f.begin(test.operation, test.fault)
+		var s *scope
+		for range test.after / (2 * time.Second) {
+			s = pass()
+			time.Sleep(2 * time.Second)
+		}
+		if got := shown(s.ControlPlane); !containsAll(got, strings.Fields(test.want)) {
+			t.Errorf("want %s, got %v", test.want, got)
+		}
+	})
 }
 
 // begin starts an operation whose request meets the fault, and returns how a pass continues it.
@@ -103,44 +97,23 @@ func containsAll(got, want []string) bool {
 // TestRefusalsDoNotLookLikeAMinimum sets the replicas to 0 while the portal refuses every change for another reason, with and without the field that
 // it refuses. After the repair no worker stays: each would be billed.
 func TestRefusalsDoNotLookLikeAMinimum(t *testing.T) {
-	for title, fault := range map[string]emulator.Fault{
+	cases(t, map[string]emulator.Fault{
 		"the state of the cluster":      {Code: emulator.CodeOperationNotAllowed, Message: "the cluster is in state Alert"},
 		"a parameter that is not named": {Code: emulator.CodeInvalidParameter, Message: "not now"},
-	} {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 2, emulator.Durations{})
-				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = infrav1.RemovalOrderNewest })
-				fault.Path, fault.For = routeScale, 2*time.Hour
-				f.strike(fault)
-				f.pass()
-				f.scale(0)
-				f.passes(2*time.Hour, 10*time.Second)
-				if n := len(f.answers("scale")); n > 50 {
-					t.Errorf("%d requests in two hours", n)
-				}
-				s := f.passes(2*time.Hour, 10*time.Second)
-				if n := len(f.workers()); n != 0 || s.Record.MinWorkers != 0 {
-					t.Errorf("%d workers are left, at least %d; %v", n, s.Record.MinWorkers, f.answers("scale"))
-				}
-			})
-		})
-	}
-}
-
-// TestUpgradeWaitsForDrains sets a version while a Node is drained for a scale-down, and a budget blocks the drain. An upgrade would drain the other
-// nodes at the same time.
-func TestUpgradeWaitsForDrains(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}, func(t *testing.T, fault emulator.Fault) {
 		f := newFixture(t, 2, emulator.Durations{})
-		f.refuseEvictions(apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10), "db-0", "db-1")
-		f.scale(1)
-		f.passes(time.Minute, 5*time.Second)
-		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
-		s := f.passes(10*time.Minute, 5*time.Second)
-		o := s.outcomes[infrav1.VersionUpToDateCondition]
-		if n := len(f.answers("upgrade")); n != 0 || o.Reason != infrav1.WaitingForOperationReason || !strings.Contains(o.Message, "is being drained") {
-			t.Errorf("%d upgrades, %+v", n, o)
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = infrav1.RemovalOrderNewest })
+		fault.Path, fault.For = routeScale, 2*time.Hour
+		f.strike(fault)
+		f.pass()
+		f.scale(0)
+		f.passes(2*time.Hour, 10*time.Second)
+		if n := len(f.answers("scale")); n > 50 {
+			t.Errorf("%d requests in two hours", n)
+		}
+		s := f.passes(2*time.Hour, 10*time.Second)
+		if n := len(f.workers()); n != 0 || s.Record.MinWorkers != 0 {
+			t.Errorf("%d workers are left, at least %d; %v", n, s.Record.MinWorkers, f.answers("scale"))
 		}
 	})
 }

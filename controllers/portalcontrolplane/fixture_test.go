@@ -79,9 +79,8 @@ type nodes struct {
 	blocked string
 	// shows returns the version that the API server and the kubelets report. Nil is the portal's own.
 	shows func(string) string
-	// together: the Nodes of one job join at the same moment. Otherwise they were made one by one, at an interval of a second.
-	together bool
-	made     int
+	// made counts the Nodes. Those of one job do not join at the same moment, but at an interval of a second.
+	made int
 	// undrained are the Nodes that the portal removed although they took Pods.
 	undrained []string
 }
@@ -136,12 +135,9 @@ func (n *nodes) join(ctx context.Context, m emulator.Node) error {
 		node.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
 	}
 	if missing {
-		node.CreationTimestamp = metav1.Now()
-		if !n.together {
-			n.made++
-			node.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Duration(n.made) * time.Second))
-			node.Annotations = map[string]string{infrav1.BatchAnnotation: m.Name}
-		}
+		n.made++
+		node.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Duration(n.made) * time.Second))
+		node.Annotations = map[string]string{infrav1.BatchAnnotation: m.Name}
 		if err := n.Create(ctx, node); err != nil {
 			return err
 		}
@@ -250,9 +246,7 @@ func (f *fixture) restart() {
 func (f *fixture) controlPlane() *infrav1.PortalControlPlane {
 	f.Helper()
 	cp := &infrav1.PortalControlPlane{}
-	if err := f.store.Get(f.Context(), prod, cp); err != nil {
-		f.Fatal(err)
-	}
+	f.must(f.store.Get(f.Context(), prod, cp))
 	return cp
 }
 
@@ -318,14 +312,20 @@ func (f *fixture) scope() *scope {
 	return s
 }
 
+// must ends the test if there is an error.
+func (f *fixture) must(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
 // change changes the object as a user does.
 func (f *fixture) change(change func(*infrav1.PortalControlPlane)) {
 	f.Helper()
 	cp := f.controlPlane()
 	change(cp)
-	if err := f.store.Update(f.Context(), cp); err != nil {
-		f.Fatal(err)
-	}
+	f.must(f.store.Update(f.Context(), cp))
 }
 
 func (f *fixture) scale(replicas int32) {
@@ -345,9 +345,7 @@ func (f *fixture) answers(word string) (codes []string) {
 
 func (f *fixture) strike(fault emulator.Fault) {
 	f.Helper()
-	if err := f.portal.Inject(fault); err != nil {
-		f.Fatal(err)
-	}
+	f.must(f.portal.Inject(fault))
 }
 
 // workers returns the Nodes without a mark of control nodes, sorted by name.

@@ -55,14 +55,10 @@ type departure struct {
 func (f *fixture) leave(d departure) {
 	f.Helper()
 	create := func(obj client.Object) {
-		if err := f.store.Create(f.Context(), obj); err != nil {
-			f.Fatal(err)
-		}
+		f.must(f.store.Create(f.Context(), obj))
 	}
 	remove := func(obj client.Object) {
-		if err := f.store.Delete(f.Context(), obj); err != nil {
-			f.Fatal(err)
-		}
+		f.must(f.store.Delete(f.Context(), obj))
 	}
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name, UID: "present", Finalizers: []string{"a/b"}}}
 	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "PortalControlPlane", Name: prod.Name}
@@ -120,9 +116,7 @@ func (f *fixture) leaving() *scope {
 	if _, err := f.manager.reconcileDelete(f.Context(), s); err != nil {
 		f.Fatal(err)
 	}
-	if err := client.IgnoreNotFound(f.manager.patchStatus(f.Context(), s, before)); err != nil {
-		f.Fatal(err)
-	}
+	f.must(client.IgnoreNotFound(f.manager.patchStatus(f.Context(), s, before)))
 	return s
 }
 
@@ -153,11 +147,12 @@ func TestDeletionIsMeant(t *testing.T) {
 	const held, protected = infrav1.DeletionNotConfirmedReason, infrav1.DeletionProtectedReason
 	restored := departure{owner: "earlier", noted: "earlier"}
 	with := func(d departure, change func(*departure)) departure { change(&d); return d }
-	tests := map[string]struct {
+	type row struct {
 		departure
 		reason string // of the hold, or ""
 		stays  bool   // the portal cluster stays although the object goes
-	}{
+	}
+	cases(t, map[string]row{
 		"a person":                                     {departure: departure{owner: "present", noted: "present"}},
 		"a person, without an owner":                   {departure: departure{}},
 		"core, with the Cluster":                       {departure: departure{owner: "present", noted: "present", leaves: true}},
@@ -185,21 +180,16 @@ func TestDeletionIsMeant(t *testing.T) {
 		"the Clusters' kind is removed":                {departure: departure{owner: "present", noted: "present", leaves: true, removed: clusterCRD}, reason: held},
 		"the Clusters' kind is removed, confirmed":     {departure: departure{owner: "present", noted: "present", leaves: true, removed: clusterCRD, confirmed: "ID"}},
 		"its kind is removed while the Cluster leaves": {departure: departure{owner: "present", noted: "present", leaves: true, removed: controlPlaneCRD}},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 2, emulator.Durations{})
-				f.leave(test.departure)
-				s := f.left()
-				wanted := test.reason == "" && !test.stays
-				if f.deletions() != 0 != wanted || (len(f.portal.Clusters()) == 0) != wanted {
-					t.Errorf("the portal was asked for %d deletions, and has %d clusters", f.deletions(), len(f.portal.Clusters()))
-				}
-				f.holds(s, test.reason)
-			})
-		})
-	}
+	}, func(t *testing.T, test row) {
+		f := newFixture(t, 2, emulator.Durations{})
+		f.leave(test.departure)
+		s := f.left()
+		wanted := test.reason == "" && !test.stays
+		if f.deletions() != 0 != wanted || (len(f.portal.Clusters()) == 0) != wanted {
+			t.Errorf("the portal was asked for %d deletions, and has %d clusters", f.deletions(), len(f.portal.Clusters()))
+		}
+		f.holds(s, test.reason)
+	})
 }
 
 // holds checks what a user sees of a deletion that is held, or that the object is gone.
@@ -231,33 +221,29 @@ func TestHeldDeletionIsConfirmed(t *testing.T) {
 		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionDelete.About(id))
 	}
 	retained := func(cp *infrav1.PortalControlPlane, _ string) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain }
-	tests := map[string]struct {
+	type row struct {
 		copied    bool
 		last      *operation.Operation
 		way       func(*infrav1.PortalControlPlane, string)
 		deletions int
-	}{
+	}
+	cases(t, map[string]row{
 		"confirmed":                  {way: confirmed, deletions: 1},
 		"retained":                   {way: retained},
 		"a copy":                     {copied: true, way: confirmed, deletions: 1},
 		"a copy, while it is scaled": {copied: true, last: &operation.Operation{ID: "1", Type: operation.Scale, Target: "3", JobID: "job-0"}, way: confirmed, deletions: 1},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 2, emulator.Durations{Delete: time.Minute})
-				f.change(func(cp *infrav1.PortalControlPlane) { put(cp, test.last) })
-				f.leave(departure{owner: "earlier", noted: "earlier", copied: test.copied})
-				if f.leaving() == nil || f.deletions() != 0 {
-					t.Fatal("the deletion is not held")
-				}
-				f.change(func(cp *infrav1.PortalControlPlane) { test.way(cp, f.id) })
-				if s := f.left(); s != nil || f.deletions() != test.deletions {
-					t.Errorf("the object remains: %v; the portal was asked for %d deletions", s != nil, f.deletions())
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, test row) {
+		f := newFixture(t, 2, emulator.Durations{Delete: time.Minute})
+		f.change(func(cp *infrav1.PortalControlPlane) { put(cp, test.last) })
+		f.leave(departure{owner: "earlier", noted: "earlier", copied: test.copied})
+		if f.leaving() == nil || f.deletions() != 0 {
+			t.Fatal("the deletion is not held")
+		}
+		f.change(func(cp *infrav1.PortalControlPlane) { test.way(cp, f.id) })
+		if s := f.left(); s != nil || f.deletions() != test.deletions {
+			t.Errorf("the object remains: %v; the portal was asked for %d deletions", s != nil, f.deletions())
+		}
+	})
 }
 
 // TestHeldCreation deletes the object while the portal creates the cluster. The creation is followed until the id is known, and then held.
@@ -289,19 +275,11 @@ func TestHeldMachinesKeepTheirHooks(t *testing.T) {
 	for title, hooked := range map[string]bool{"earlier": true, "present": false} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t, 1, emulator.Durations{})
-			machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
-				Namespace: prod.Namespace, Name: "m", Labels: map[string]string{clusterv1.ClusterNameLabel: prod.Name},
-				Annotations: map[string]string{infrav1.PreDrainHook: ""},
-			}}
-			machine.Spec.InfrastructureRef.Kind = "PortalMachine"
-			if err := f.store.Create(t.Context(), machine); err != nil {
-				t.Fatal(err)
-			}
+			f.machine("m", func(m *clusterv1.Machine) { m.Annotations = map[string]string{infrav1.PreDrainHook: ""} })
 			f.leave(departure{owner: types.UID(title), noted: types.UID(title)})
 			f.leaving()
-			if err := f.store.Get(t.Context(), client.ObjectKeyFromObject(machine), machine); err != nil {
-				t.Fatal(err)
-			}
+			machine := &clusterv1.Machine{}
+			f.must(f.store.Get(t.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: "m"}, machine))
 			if _, found := machine.Annotations[infrav1.PreDrainHook]; found != hooked {
 				t.Errorf("owner %s: the hook is there: %v", title, found)
 			}
@@ -311,41 +289,35 @@ func TestHeldMachinesKeepTheirHooks(t *testing.T) {
 
 // TestEnsureOwned: the owner is recorded, unless the owner reference names another Cluster than the cache.
 func TestEnsureOwned(t *testing.T) {
-	tests := map[string]struct {
+	type row struct {
 		owner, cached types.UID // of the owner reference, and of the Cluster in the cache
 		noted         types.UID
-	}{
+	}
+	cases(t, map[string]row{
 		"new":            {owner: "present", cached: "present", noted: "present"},
 		"restored":       {owner: "earlier", cached: "present"},
 		"old cache":      {owner: "present", cached: "earlier"},
 		"without owners": {cached: "present", noted: "present"},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 1, emulator.Durations{})
-				f.change(func(cp *infrav1.PortalControlPlane) { cp.OwnerReferences = owner(test.owner) })
-				cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name, UID: test.cached}}
-				s := &scope{Pass: pass.Pass{ControlPlane: f.controlPlane(), Cluster: cluster}}
-				s.Tools = f.manager.tools(s)
-				var version string
-				for range 2 { // the second pass changes nothing
-					if err := f.manager.Ownership.Begin(t.Context(), &s.Pass); err != nil {
-						t.Fatal(err)
-					}
-					if version != "" && f.controlPlane().ResourceVersion != version {
-						t.Error("written again")
-					}
-					version = f.controlPlane().ResourceVersion
-				}
-				cp := f.controlPlane()
-				if len(cp.Finalizers) != 1 || types.UID(cp.Annotations[infrav1.OwnerAnnotation]) != test.noted {
-					t.Errorf("finalizers %v, noted %q", cp.Finalizers, cp.Annotations[infrav1.OwnerAnnotation])
-				}
-				if len(cp.OwnerReferences) > 0 && cp.OwnerReferences[0].UID != test.owner {
-					t.Errorf("the owner is %s", cp.OwnerReferences[0].UID)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, test row) {
+		f := newFixture(t, 1, emulator.Durations{})
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.OwnerReferences = owner(test.owner) })
+		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name, UID: test.cached}}
+		s := &scope{Pass: pass.Pass{ControlPlane: f.controlPlane(), Cluster: cluster}}
+		s.Tools = f.manager.tools(s)
+		var version string
+		for range 2 { // the second pass changes nothing
+			f.must(f.manager.Ownership.Begin(t.Context(), &s.Pass))
+			if version != "" && f.controlPlane().ResourceVersion != version {
+				t.Error("written again")
+			}
+			version = f.controlPlane().ResourceVersion
+		}
+		cp := f.controlPlane()
+		if len(cp.Finalizers) != 1 || types.UID(cp.Annotations[infrav1.OwnerAnnotation]) != test.noted {
+			t.Errorf("finalizers %v, noted %q", cp.Finalizers, cp.Annotations[infrav1.OwnerAnnotation])
+		}
+		if len(cp.OwnerReferences) > 0 && cp.OwnerReferences[0].UID != test.owner {
+			t.Errorf("the owner is %s", cp.OwnerReferences[0].UID)
+		}
+	})
 }

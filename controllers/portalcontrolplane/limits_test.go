@@ -5,19 +5,15 @@ package portalcontrolplane
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
-	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 )
 
 // addSharing creates a PortalControlPlane whose PortalCluster uses PortalClusterIdentity "team".
@@ -50,61 +46,47 @@ func refusedByLimit(o outcome.Outcome, says string) bool {
 // TestPlaceLimit: a value that a user writes into the status of the PortalCluster leads to no other VPC, and no name is tried in
 // another zone.
 func TestPlaceLimit(t *testing.T) {
-	for title, limits := range map[string]*infrav1.PortalIdentityLimits{"zone": {Zones: []string{"another"}}, "VPC": {VPCs: []string{"another"}}} {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := newEstate(t, false)
-				e.identity.Limits = limits
-				key := e.addSharing("team-a", "first", nil)
-				if last := e.passes(key); !refusedByLimit(last[key], "another") || e.asked("POST") != 0 {
-					t.Errorf("asked %d times: %+v", e.asked("POST"), last)
-				}
-			})
-		})
-	}
+	cases(t, map[string]*infrav1.PortalIdentityLimits{"zone": {Zones: []string{"another"}}, "VPC": {VPCs: []string{"another"}}}, func(t *testing.T, limits *infrav1.PortalIdentityLimits) {
+		e := newEstate(t, false)
+		e.identity.Limits = limits
+		key := e.addSharing("team-a", "first", nil)
+		if last := e.passes(key); !refusedByLimit(last[key], "another") || e.asked("POST") != 0 {
+			t.Errorf("asked %d times: %+v", e.asked("POST"), last)
+		}
+	})
 }
 
 // TestAsksForNoMoreThanItManages: the portal is not asked for more workers than the provider can manage, because they would be
 // billed and never have a Machine. It is asked again when the replicas are lowered.
 func TestAsksForNoMoreThanItManages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 2, emulator.Durations{})
+	live(t, 2, func(f *fixture) {
 		f.scale(501)
 		for range 6 {
 			o := f.pass().outcomes[infrav1.WorkersReadyCondition]
 			if o.Kind != outcome.Stalled || o.Reason != infrav1.TooManyNodesReason || !strings.Contains(o.Message, "501 workers") || !strings.Contains(o.Message, "500") {
-				t.Fatalf("%+v", o)
+				f.Fatalf("%+v", o)
 			}
 			time.Sleep(10 * time.Minute)
 		}
 		if asked := f.answers("scale"); len(asked) != 0 {
-			t.Fatalf("the portal was asked: %s", asked)
+			f.Fatalf("the portal was asked: %s", asked)
 		}
 		f.scale(3)
 		f.passes(6*time.Minute, time.Minute)
 		if size := f.portal.Clusters()[0].Size; size != 3 {
-			t.Errorf("%d workers", size)
+			f.Errorf("%d workers", size)
 		}
 	})
 }
 
 // TestCreatesNoMoreThanItManages: no portal cluster is created with more workers than the provider can manage.
 func TestCreatesNoMoreThanItManages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, false)
+	manage(t, false, func(e *estate) {
 		key := e.add("default", "large", nil)
-		md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "workers", Labels: map[string]string{clusterv1.ClusterNameLabel: key.Name}}}
-		md.Spec.Replicas, md.Spec.Template.Spec.InfrastructureRef.Kind, md.Spec.Template.Spec.InfrastructureRef.Name = ptr.To[int32](501), workers.TemplateKind, "small"
-		template := &infrav1.PortalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "small"}}
-		template.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
-		for _, o := range []client.Object{md, template} {
-			if err := e.store.Create(t.Context(), o); err != nil {
-				t.Fatal(err)
-			}
-		}
+		e.addWorkers(key, 501, metav1.Now())
 		o := e.passes(key)[key]
 		if o.Kind != outcome.Stalled || o.Reason != infrav1.TooManyNodesReason || !strings.Contains(o.Message, "501 workers") || e.asked("POST") != 0 {
-			t.Errorf("asked %d times: %+v", e.asked("POST"), o)
+			e.Errorf("asked %d times: %+v", e.asked("POST"), o)
 		}
 	})
 }
@@ -117,10 +99,11 @@ func TestWithdrawn(t *testing.T) {
 			cp.Spec.ClusterID, cp.Spec.DeletionPolicy = other, infrav1.DeletionPolicyDelete
 		}
 	}
-	tests := map[string]struct {
+	type row struct {
 		change func(e *estate, key client.ObjectKey, other string)
 		gone   bool
-	}{
+	}
+	cases(t, map[string]row{
 		"its own cluster":              {func(*estate, client.ObjectKey, string) {}, true},
 		"a cluster that it claims now": {func(e *estate, key client.ObjectKey, other string) { e.change(key, names(other)); e.passes(key) }, false},
 		"a cluster that its record claims": {func(e *estate, key client.ObjectKey, other string) {
@@ -137,30 +120,22 @@ func TestWithdrawn(t *testing.T) {
 				put(cp, op)
 			})
 		}, false},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := newEstate(t, false)
-				victim := e.addSharing("team-a", "victim", nil)
-				e.passes(victim)
-				id := e.get(victim).Spec.ClusterID
-				e.change(victim, func(cp *infrav1.PortalControlPlane) { cp.Finalizers = nil })
-				if err := e.store.Delete(t.Context(), e.get(victim)); err != nil { // the cluster has no owner now
-					t.Fatal(err)
-				}
-				key := e.addSharing("team-b", "attacker", nil)
-				e.passes(key)
-				e.identity.Withdrawn = true
-				before := len(e.portal.RequestLog())
-				test.change(e, key, id)
-				if o := e.delete(key); o.IsDone() != test.gone || !test.gone && o.Reason != infrav1.IdentityNotAllowedReason {
-					t.Errorf("%+v", o)
-				}
-				if asked := len(e.portal.RequestLog()) > before; asked != test.gone {
-					t.Errorf("the portal was asked: %v", asked)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, test row) {
+		e := newEstate(t, false)
+		victim := e.addSharing("team-a", "victim", nil)
+		e.passes(victim)
+		id := e.get(victim).Spec.ClusterID
+		e.forget(victim) // the cluster has no owner now
+		key := e.addSharing("team-b", "attacker", nil)
+		e.passes(key)
+		e.identity.Withdrawn = true
+		before := len(e.portal.RequestLog())
+		test.change(e, key, id)
+		if o := e.delete(key); o.IsDone() != test.gone || !test.gone && o.Reason != infrav1.IdentityNotAllowedReason {
+			t.Errorf("%+v", o)
+		}
+		if asked := len(e.portal.RequestLog()) > before; asked != test.gone {
+			t.Errorf("the portal was asked: %v", asked)
+		}
+	})
 }

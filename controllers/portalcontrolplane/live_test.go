@@ -4,18 +4,19 @@ package portalcontrolplane
 
 import (
 	"context"
+	"reflect"
+	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
@@ -59,28 +60,27 @@ func stopped(t *testing.T, store client.Client) client.Client {
 
 // TestSumIsReadLive lowers the replicas and raises them again. The cache still shows the low number. No node is drained, and none is removed.
 func TestSumIsReadLive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 3, emulator.Durations{})
+	live(t, 3, func(f *fixture) {
 		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = "Newest" })
 		f.pass()
 		f.scale(1)
-		cache := stopped(t, f.store)
+		cache := stopped(f.T, f.store)
 		f.scale(3)
 		f.manager.Client = cache
 		for range 100 {
 			s := f.scope()
 			var err error
-			if s.members, err = workers.ReadMembers(t.Context(), cache, s.Cluster); err != nil {
-				t.Fatal(err)
+			if s.members, err = workers.ReadMembers(f.Context(), cache, s.Cluster); err != nil {
+				f.Fatal(err)
 			}
 			s.outcomes[infrav1.ConnectedCondition] = f.read(s)
-			if o := f.manager.reconcileWorkers(t.Context(), s); o.Kind == outcome.Failed {
-				t.Fatal(o.Err)
+			if o := f.manager.reconcileWorkers(f.Context(), s); o.Kind == outcome.Failed {
+				f.Fatal(o.Err)
 			}
 			time.Sleep(5 * time.Second)
 		}
 		if names, n := f.cordoned(); len(names) > 0 || n != 3 {
-			t.Errorf("%d workers, cordoned: %v", n, names)
+			f.Errorf("%d workers, cordoned: %v", n, names)
 		}
 	})
 }
@@ -88,36 +88,59 @@ func TestSumIsReadLive(t *testing.T) {
 // TestOtherOwnerIsReadLive: of two objects that name a portal cluster, the younger one has just claimed it. The cache of the older one does not
 // show that yet. The older one does not claim the cluster too.
 func TestOtherOwnerIsReadLive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, false)
+	manage(t, false, func(e *estate) {
 		names := func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = "c" }
 		older, owner := e.add("a", "older", names), e.add("b", "owner", names)
-		e.manager.Ownership.Client = stopped(t, e.store)
+		e.manager.Ownership.Client = stopped(e.T, e.store)
 		e.change(owner, func(cp *infrav1.PortalControlPlane) {
 			putRecord(cp, operation.Record{UID: cp.UID, ClusterID: "c", Size: 3})
 		})
 		if o := e.passes(older)[older]; o.Reason != infrav1.OwnedByAnotherReason || e.scope(older).Owns() {
-			t.Errorf("owns the portal cluster: %t; %+v", e.scope(older).Owns(), o)
+			e.Errorf("owns the portal cluster: %t; %+v", e.scope(older).Owns(), o)
 		}
 	})
 }
 
 // TestProtectionIsReadLive deletes a Cluster, and protects it at the last moment. The cache does not show the protection yet.
 func TestProtectionIsReadLive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 2, emulator.Durations{})
+	live(t, 2, func(f *fixture) {
 		f.leave(departure{owner: "present", noted: "present", leaves: true})
-		f.manager.Ownership.Client = stopped(t, f.store)
+		f.manager.Ownership.Client = stopped(f.T, f.store)
 		cluster := &clusterv1.Cluster{}
-		if err := f.store.Get(t.Context(), prod, cluster); err != nil {
-			t.Fatal(err)
-		}
+		f.must(f.store.Get(f.Context(), prod, cluster))
 		metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, infrav1.DeletionProtectionAnnotation, "true")
-		if err := f.store.Update(t.Context(), cluster); err != nil {
-			t.Fatal(err)
-		}
+		f.must(f.store.Update(f.Context(), cluster))
 		if s := f.left(); s == nil || f.deletions() > 0 {
-			t.Errorf("the object is gone: %t; the portal was asked for %d deletions", s == nil, f.deletions())
+			f.Errorf("the object is gone: %t; the portal was asked for %d deletions", s == nil, f.deletions())
+		}
+	})
+}
+
+// TestForgetDeletedCluster checks that a manager, which may run for months, remembers nothing of a portal cluster whose object is gone,
+// whichever way it went.
+func TestForgetDeletedCluster(t *testing.T) {
+	live(t, 2, func(f *fixture) {
+		f.editDeployment(func(md *clusterv1.MachineDeployment) {
+			metav1.SetMetaDataAnnotation(&md.ObjectMeta, clusterv1.AutoscalerMinSizeAnnotation, "1")
+			metav1.SetMetaDataAnnotation(&md.ObjectMeta, clusterv1.AutoscalerMaxSizeAnnotation, "5")
+		})
+		lost := f.worker()
+		f.must(f.nodes.Delete(f.Context(), &lost))
+		s := f.pass()
+		for _, field := range []string{"drift", "pins"} {
+			if reflect.ValueOf(f.manager.memory(s).workers).FieldByName(field).IsZero() {
+				f.Fatalf("%s is not remembered of a cluster that is not being deleted: %+v", field, f.manager.memory(s))
+			}
+		}
+		f.must(f.store.Delete(f.Context(), f.controlPlane()))
+		if _, err := f.manager.Reconcile(f.Context(), ctrl.Request{NamespacedName: prod}); err != nil {
+			f.Fatal(err)
+		}
+		if left := f.manager.memory(s); !reflect.DeepEqual(left, &memory{}) {
+			f.Errorf("this is remembered: %+v", left)
+		}
+		if !slices.Equal(f.workloads.dropped, []client.ObjectKey{prod}) {
+			f.Errorf("connections that end: %v", f.workloads.dropped)
 		}
 	})
 }

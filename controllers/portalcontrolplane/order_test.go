@@ -5,7 +5,6 @@ package portalcontrolplane
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,7 +54,7 @@ func TestUnknownOrder(t *testing.T) {
 	assumed := func(order infrav1.RemovalOrder) infrav1.RemovalOrderStatus {
 		return infrav1.RemovalOrderStatus{Order: order, Source: infrav1.RemovalOrderAssumed}
 	}
-	tests := map[string]struct {
+	type row struct {
 		order    emulator.VictimOrder
 		set      infrav1.RemovalOrder
 		together bool // the workers joined in the same second
@@ -63,91 +62,35 @@ func TestUnknownOrder(t *testing.T) {
 		requests string
 		want     infrav1.RemovalOrderStatus
 		event    bool
-	}{
+	}
+	cases(t, map[string]row{
 		"as assumed":             {emulator.VictimsNewest, "", false, 2, "5 → 4, 4 → 2", observed("Newest"), false},
 		"another one":            {emulator.VictimsOldest, "", false, 2, "5 → 4, 4 → 2", observed("Oldest"), true},
 		"one worker is too many": {emulator.VictimsOldest, "", false, 4, "5 → 4", observed("Oldest"), true},
 		"one batch":              {emulator.VictimsOldest, "", true, 2, "5 → 4, 4 → 3, 3 → 2", assumed("Oldest"), true},
 		"no worker stays":        {emulator.VictimsOldest, "", false, 0, "5 → 0", assumed("Newest"), false},
 		"the user has set it":    {emulator.VictimsOldest, "Oldest", false, 2, "5 → 2", infrav1.RemovalOrderStatus{Order: "Oldest", Source: infrav1.RemovalOrderSet}, false},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 1, emulator.Durations{})
-				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = test.set })
-				if err := f.portal.SetVictimOrder(test.order); err != nil {
-					t.Fatal(err)
-				}
-				for size := 2; size <= 5; size++ {
-					f.settleAt(size)
-				}
-				if test.together {
-					f.rejuvenate()
-				}
-				up := len(emulator.ClusterChanges(f.portal.RequestLog()))
-				s := f.settleAt(test.to)
-				requests := strings.ReplaceAll(strings.Join(emulator.ClusterChanges(f.portal.RequestLog())[up:], ", "), "Scaling size ", "")
-				if diff := cmp.Diff(test.requests, requests); diff != "" {
-					t.Errorf("requests: %s", diff)
-				}
-				if diff := cmp.Diff(test.want, s.ControlPlane.Status.RemovalOrder); diff != "" {
-					t.Error(diff)
-				}
-				if got := strings.Contains(strings.Join(f.events(), "\n"), infrav1.EventUnexpectedWorkersRemoved); got != test.event {
-					t.Errorf("event: %t, want %t", got, test.event)
-				}
-			})
-		})
-	}
-}
-
-// TestOrdinaryScaleDown scales from 2 workers to 5 and back to 3, with all defaults. The three that one job made cannot be told apart, so all
-// of them are drained, and the one that stays takes Pods again.
-func TestOrdinaryScaleDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 2, emulator.Durations{})
-		f.nodes.together = true
-		f.settleAt(2)
-		f.settleAt(5)
+	}, func(t *testing.T, test row) {
+		f := newFixture(t, 1, emulator.Durations{})
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = test.set })
+		f.must(f.portal.SetVictimOrder(test.order))
+		for size := 2; size <= 5; size++ {
+			f.settleAt(size)
+		}
+		if test.together {
+			f.rejuvenate()
+		}
 		up := len(emulator.ClusterChanges(f.portal.RequestLog()))
-		s := f.settleAt(3)
+		s := f.settleAt(test.to)
 		requests := strings.ReplaceAll(strings.Join(emulator.ClusterChanges(f.portal.RequestLog())[up:], ", "), "Scaling size ", "")
-		if diff := cmp.Diff("5 → 4, 4 → 3", requests); diff != "" {
+		if diff := cmp.Diff(test.requests, requests); diff != "" {
 			t.Errorf("requests: %s", diff)
 		}
-		if len(f.nodes.undrained) > 0 {
-			t.Errorf("the portal removed %s, which took Pods", f.nodes.undrained)
-		}
-		want := infrav1.RemovalOrderStatus{Order: infrav1.RemovalOrderNewest, Source: infrav1.RemovalOrderObserved}
-		if diff := cmp.Diff(want, s.ControlPlane.Status.RemovalOrder); diff != "" {
+		if diff := cmp.Diff(test.want, s.ControlPlane.Status.RemovalOrder); diff != "" {
 			t.Error(diff)
 		}
-		for _, n := range f.workers() {
-			if n.Spec.Unschedulable {
-				t.Errorf("%s stays, and takes no Pods", n.Name)
-			}
-		}
-	})
-}
-
-// TestRefusedScaleDownOfABatch has a portal that refuses the request for the two of three that go. The third, which may go instead, stays
-// drained, and takes Pods again when the portal has chosen.
-func TestRefusedScaleDownOfABatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 2, emulator.Durations{})
-		f.nodes.together = true
-		f.settleAt(2)
-		f.settleAt(5)
-		f.strike(emulator.Fault{Path: routeScale, Code: emulator.CodeOperationNotAllowed, Status: 409, For: 2 * time.Hour})
-		f.scale(3)
-		f.passes(time.Hour, 30*time.Second)
-		if names, workers := f.cordoned(); len(names) != 3 || workers != 5 {
-			t.Errorf("%v of %d workers are cordoned while the portal refuses, want 3 of 5", names, workers)
-		}
-		f.passes(2*time.Hour, 30*time.Second)
-		if names, workers := f.cordoned(); len(names) != 0 || workers != 3 || len(f.nodes.undrained) > 0 {
-			t.Errorf("%v of %d workers are cordoned in the end, want none of 3; removed with Pods: %v", names, workers, f.nodes.undrained)
+		if got := strings.Contains(strings.Join(f.events(), "\n"), infrav1.EventUnexpectedWorkersRemoved); got != test.event {
+			t.Errorf("event: %t, want %t", got, test.event)
 		}
 	})
 }
@@ -155,56 +98,46 @@ func TestRefusedScaleDownOfABatch(t *testing.T) {
 // TestUndrainedRemovalIsReported scales down at a portal that removes the oldest worker, where the user has set Newest. Each removal is one
 // Warning on both objects, also if the job fails after it.
 func TestUndrainedRemovalIsReported(t *testing.T) {
-	for title, fault := range map[string]emulator.Fault{
+	cases(t, map[string]emulator.Fault{
 		"the job succeeds": {},
 		"the job fails":    {Path: routeScale, Job: emulator.JobFailsLate, Scale: emulator.ScaleDown},
-	} {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 1, emulator.Durations{})
-				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = infrav1.RemovalOrderNewest })
-				if err := f.portal.SetVictimOrder(emulator.VictimsOldest); err != nil {
-					t.Fatal(err)
+	}, func(t *testing.T, fault emulator.Fault) {
+		f := newFixture(t, 1, emulator.Durations{})
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = infrav1.RemovalOrderNewest })
+		f.must(f.portal.SetVictimOrder(emulator.VictimsOldest))
+		for size := 1; size <= 3; size++ {
+			f.settleAt(size)
+		}
+		if fault.Job != "" {
+			f.strike(fault)
+		}
+		for size := 2; size > 0; size-- {
+			f.events()
+			f.settleAt(size)
+			warnings := 0
+			for _, event := range f.events() {
+				if strings.Contains(event, "Warning "+infrav1.EventUndrainedWorkersRemoved) && strings.Contains(event, f.nodes.undrained[len(f.nodes.undrained)-1]) {
+					warnings++
 				}
-				for size := 1; size <= 3; size++ {
-					f.settleAt(size)
-				}
-				if fault.Job != "" {
-					f.strike(fault)
-				}
-				for size := 2; size > 0; size-- {
-					f.events()
-					f.settleAt(size)
-					warnings := 0
-					for _, event := range f.events() {
-						if strings.Contains(event, "Warning "+infrav1.EventUndrainedWorkersRemoved) && strings.Contains(event, f.nodes.undrained[len(f.nodes.undrained)-1]) {
-							warnings++
-						}
-					}
-					if warnings != 2 {
-						t.Errorf("%d Warnings of the removal at %d workers, want one on the control plane and one on the Cluster", warnings, size)
-					}
-				}
-				if len(f.nodes.undrained) != 2 {
-					t.Errorf("the portal removed %s undrained, want two", f.nodes.undrained)
-				}
-			})
-		})
-	}
+			}
+			if warnings != 2 {
+				t.Errorf("%d Warnings of the removal at %d workers, want one on the control plane and one on the Cluster", warnings, size)
+			}
+		}
+		if len(f.nodes.undrained) != 2 {
+			t.Errorf("the portal removed %s undrained, want two", f.nodes.undrained)
+		}
+	})
 }
 
 // rejuvenate makes all Nodes as old as each other.
 func (f *fixture) rejuvenate() {
 	f.Helper()
 	all := &corev1.NodeList{}
-	if err := f.nodes.List(f.Context(), all); err != nil {
-		f.Fatal(err)
-	}
+	f.must(f.nodes.List(f.Context(), all))
 	for i := range all.Items {
 		all.Items[i].CreationTimestamp = metav1.Now()
-		if err := f.nodes.Update(f.Context(), &all.Items[i]); err != nil {
-			f.Fatal(err)
-		}
+		f.must(f.nodes.Update(f.Context(), &all.Items[i]))
 	}
 }
 

@@ -33,13 +33,9 @@ func (f *fixture) addPool(annotations map[string]string) {
 	mp.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: portalmachinepool.Kind, Name: poolKey.Name}
 	mp.Status.NodeRefs = []corev1.ObjectReference{{Name: "gone", UID: "gone"}, {Name: f.worker().Name, UID: f.worker().UID}}
 	for _, o := range []client.Object{mp, &infrav1.PortalMachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name}}} {
-		if err := f.store.Create(f.Context(), o); err != nil {
-			f.Fatal(err)
-		}
+		f.must(f.store.Create(f.Context(), o))
 	}
-	if err := f.store.Status().Update(f.Context(), mp); err != nil {
-		f.Fatal(err)
-	}
+	f.must(f.store.Status().Update(f.Context(), mp))
 }
 
 func (f *fixture) worker() corev1.Node {
@@ -54,9 +50,7 @@ func (f *fixture) worker() corev1.Node {
 func (f *fixture) machinePool() *clusterv1.MachinePool {
 	f.Helper()
 	mp := &clusterv1.MachinePool{}
-	if err := f.store.Get(f.Context(), poolKey, mp); err != nil {
-		f.Fatal(err)
-	}
+	f.must(f.store.Get(f.Context(), poolKey, mp))
 	return mp
 }
 
@@ -70,9 +64,7 @@ func (f *fixture) corePauses(status metav1.ConditionStatus) {
 	f.Helper()
 	mp := f.machinePool()
 	conditions.Set(mp, metav1.Condition{Type: clusterv1.PausedCondition, Status: status, Reason: "Core"})
-	if err := f.store.Status().Update(f.Context(), mp); err != nil {
-		f.Fatal(err)
-	}
+	f.must(f.store.Status().Update(f.Context(), mp))
 }
 
 // TestUpgradePausesPool checks that core has paused the MachinePool before the portal is asked to upgrade, and that it is resumed without
@@ -110,93 +102,67 @@ func TestUpgradePausesPool(t *testing.T) {
 // TestNoPause checks when an upgrade does not wait for core, and which pause the provider leaves alone.
 func TestNoPause(t *testing.T) {
 	users := map[string]string{clusterv1.PausedAnnotation: ""}
-	for title, test := range map[string]struct {
+	type row struct {
 		annotations map[string]string
 		prepare     func(*fixture)
 		paused      bool
-	}{
+	}
+	cases(t, map[string]row{
 		"core has never seen the MachinePool": {users, func(*fixture) {}, true},
 		"a user has paused it":                {users, func(f *fixture) { f.corePauses(metav1.ConditionTrue) }, true},
 		"the provider sets the providerIDs": {nil, func(f *fixture) {
 			f.nodes.ids = func(m emulator.Node) string { return "portal://" + f.id + "/" + m.Name }
 			for _, m := range f.portal.Clusters()[0].Nodes {
 				node := &corev1.Node{}
-				if err := f.nodes.Get(f.Context(), client.ObjectKey{Name: m.Name}, node); err != nil {
-					f.Fatal(err)
-				}
+				f.must(f.nodes.Get(f.Context(), client.ObjectKey{Name: m.Name}, node))
 				node.Spec.ProviderID = f.nodes.ids(m)
-				if err := f.nodes.Update(f.Context(), node); err != nil {
-					f.Fatal(err)
-				}
+				f.must(f.nodes.Update(f.Context(), node))
 			}
 		}, false},
-	} {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 2, emulator.Durations{})
-				f.addPool(test.annotations)
-				test.prepare(f)
-				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
-				s := f.pass()
-				if len(f.answers("upgrade")) != 1 {
-					t.Errorf("the portal was not asked: %+v", s.outcomes[infrav1.VersionUpToDateCondition])
-				}
-				time.Sleep(time.Hour)
-				f.pass()
-				if metav1.HasAnnotation(f.machinePool().ObjectMeta, clusterv1.PausedAnnotation) != test.paused {
-					t.Errorf("annotations %v", f.machinePool().Annotations)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, test row) {
+		f := newFixture(t, 2, emulator.Durations{})
+		f.addPool(test.annotations)
+		test.prepare(f)
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+		s := f.pass()
+		if len(f.answers("upgrade")) != 1 {
+			t.Errorf("the portal was not asked: %+v", s.outcomes[infrav1.VersionUpToDateCondition])
+		}
+		time.Sleep(time.Hour)
+		f.pass()
+		if metav1.HasAnnotation(f.machinePool().ObjectMeta, clusterv1.PausedAnnotation) != test.paused {
+			t.Errorf("annotations %v", f.machinePool().Annotations)
+		}
+	})
 }
 
 // TestForgetsNodesOfPool checks that nodeRefs to Nodes that are gone are removed also without an upgrade.
 func TestForgetsNodesOfPool(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 2, emulator.Durations{})
+	live(t, 2, func(f *fixture) {
 		f.addPool(nil)
 		f.pass()
 		if refs := f.machinePool().Status.NodeRefs; len(refs) != 1 || refs[0].UID != f.worker().UID {
-			t.Errorf("nodeRefs %v", refs)
+			f.Errorf("nodeRefs %v", refs)
 		}
 	})
 }
 
-// TestDeletedClusterResumesPool checks that a MachinePool which core has to delete is not left paused, and that core knows no earlier Node
-// of it by name.
-func TestDeletedClusterResumesPool(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 2, emulator.Durations{})
+// TestDeletedClusterIsReleased checks that core can delete the objects of a Cluster: its MachinePool is not left paused, core knows no earlier Node of
+// it by name, and core waits for no hook of the provider.
+func TestDeletedClusterIsReleased(t *testing.T) {
+	live(t, 2, func(f *fixture) {
 		f.addPool(map[string]string{clusterv1.PausedAnnotation: "portal-upgrade"})
+		f.machine("held", func(m *clusterv1.Machine) {
+			m.Annotations = map[string]string{infrav1.PreDrainHook: "", infrav1.PreTerminateHook: "", "user": "stays"}
+		})
 		s := f.scope()
-		if err := f.manager.workers(s).Release(t.Context(), &s.Pass, s.way); err != nil {
-			t.Fatal(err)
-		}
+		f.must(f.manager.workers(s).Release(f.Context(), &s.Pass, s.way))
 		if mp := f.machinePool(); f.poolPaused() || len(mp.Status.NodeRefs) > 0 {
-			t.Errorf("annotations %v, nodeRefs %v", mp.Annotations, mp.Status.NodeRefs)
+			f.Errorf("annotations %v, nodeRefs %v", mp.Annotations, mp.Status.NodeRefs)
 		}
-	})
-}
-
-// TestDeletedClusterReleasesMachines checks that core waits for no hook of the provider when the Cluster is being deleted.
-func TestDeletedClusterReleasesMachines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 2, emulator.Durations{})
-		machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
-			Namespace: prod.Namespace, Name: "held", Labels: map[string]string{clusterv1.ClusterNameLabel: prod.Name},
-			Annotations: map[string]string{infrav1.PreDrainHook: "", infrav1.PreTerminateHook: "", "user": "stays"},
-		}}
-		machine.Spec.InfrastructureRef.Kind = "PortalMachine"
-		if err := f.store.Create(t.Context(), machine); err != nil {
-			t.Fatal(err)
-		}
-		s := f.scope()
-		if err := f.manager.workers(s).Release(t.Context(), &s.Pass, s.way); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.store.Get(t.Context(), client.ObjectKeyFromObject(machine), machine); err != nil || len(machine.Annotations) != 1 {
-			t.Errorf("%v, annotations %v", err, machine.Annotations)
+		machine := &clusterv1.Machine{}
+		if err := f.store.Get(f.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: "held"}, machine); err != nil || len(machine.Annotations) != 1 {
+			f.Errorf("%v, annotations %v", err, machine.Annotations)
 		}
 	})
 }
@@ -251,21 +217,16 @@ func TestPauseSurvivesRateLimit(t *testing.T) {
 
 // TestDeletedPoolIsNotPaused checks that an upgrade waits for the deletion of a MachinePool. Core would not delete a paused one.
 func TestDeletedPoolIsNotPaused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 2, emulator.Durations{})
+	live(t, 2, func(f *fixture) {
 		f.addPool(nil)
 		mp := f.machinePool()
 		mp.Finalizers = []string{clusterv1.MachinePoolFinalizer}
-		if err := f.store.Update(t.Context(), mp); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.store.Delete(t.Context(), mp); err != nil {
-			t.Fatal(err)
-		}
+		f.must(f.store.Update(f.Context(), mp))
+		f.must(f.store.Delete(f.Context(), mp))
 		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
 		o := f.pass().outcomes[infrav1.VersionUpToDateCondition]
 		if f.poolPaused() || o.Reason != infrav1.WaitingForOperationReason || len(f.answers("upgrade")) > 0 {
-			t.Errorf("annotations %v: %+v", f.machinePool().Annotations, o)
+			f.Errorf("annotations %v: %+v", f.machinePool().Annotations, o)
 		}
 	})
 }

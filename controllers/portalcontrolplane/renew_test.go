@@ -10,9 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/access"
@@ -37,20 +34,14 @@ func (f *fixture) connect() *scope {
 		}
 	}
 	before := s.ControlPlane.Status.DeepCopy()
-	if err := f.manager.patchStatus(f.Context(), s, before); err != nil {
-		f.Fatal(err)
-	}
+	f.must(f.manager.patchStatus(f.Context(), s, before))
 	return s
 }
 
 // stored is the kubeconfig in the Secret.
 func (f *fixture) stored() string {
 	f.Helper()
-	s := &corev1.Secret{}
-	if err := f.store.Get(f.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: prod.Name + "-kubeconfig"}, s); err != nil {
-		f.Fatal(err)
-	}
-	return string(s.Data["value"])
+	return string(f.secret().Data["value"])
 }
 
 // storedIs reports whether the Secret holds the kubeconfig in its minimal form.
@@ -230,51 +221,6 @@ func TestFetchesAfterUpgrade(t *testing.T) {
 				host := map[int]string{0: "192.0.2.1", 1: "192.0.2.2"}[want]
 				if got := f.controlPlane().Spec.ControlPlaneEndpoint.Host; f.fetches()-before != want || got != host || f.storedIs(now) != (want == 1) {
 					t.Errorf("%d fetches, want %d; endpoint %s", f.fetches()-before, want, got)
-				}
-			})
-		})
-	}
-}
-
-// TestRequestsOfScales counts the requests to the portal for 48 scales of one cluster in a day, which it carries out or refuses. A
-// scale does not change the kubeconfig, and an account has 300 requests a minute for all its clusters. With a portal that issues
-// new credentials for each request, a fetch also makes a new connection, and changes the Secret for everyone who uses it.
-func TestRequestsOfScales(t *testing.T) {
-	for _, refused := range []bool{false, true} {
-		t.Run(fmt.Sprintf("refused %v", refused), func(t *testing.T) {
-			withFixture(t, new(string), func(f *fixture) {
-				issued := 0
-				f.nodes.kubeconfig = func() string {
-					issued++
-					return kubeconfigs.For("server: 'https://192.0.2.1'", fmt.Sprintf("token: %s-%d", kubeconfigs.Canary, issued))
-				}
-				f.connect()
-				f.connect()
-				if refused {
-					f.strike(emulator.Fault{Path: "/kubernetes-clusters/*/scale", Status: 422, Code: "QUOTA_EXCEEDED"})
-				}
-				began, before := len(f.portal.RequestLog()), f.stored()
-				for i := range 48 {
-					f.scale(int32(3 + i%2))
-					for range 15 {
-						f.connect()
-						f.pass()
-						time.Sleep(2 * time.Minute)
-					}
-				}
-				asked := map[string]int{}
-				for _, entry := range f.portal.RequestLog()[began:] {
-					if entry.IsRequest() {
-						asked[entry.Route]++
-					}
-				}
-				t.Logf("asked: %v", asked)
-				scales := asked["/kubernetes-clusters/{cluster_id}/scale"]
-				if scales < 48 || !refused && scales > 48 {
-					t.Errorf("%d scales were asked for, want 48, and a refused one again", scales)
-				}
-				if asked["/kubernetes-clusters/{cluster_id}/config"] != 0 || f.stored() != before || f.workloads.opened != 1 {
-					t.Errorf("the kubeconfig was fetched for a scale: %v, and %d connections", asked, f.workloads.opened)
 				}
 			})
 		})

@@ -25,9 +25,7 @@ func (e *estate) lose(forgotten bool) {
 	if forgotten {
 		fault = emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Count: 1, Job: emulator.JobForgotten}
 	}
-	if err := e.portal.Inject(fault); err != nil {
-		e.Fatal(err)
-	}
+	e.must(e.portal.Inject(fault))
 }
 
 // another makes a person create a portal cluster on the portal's pages, and returns its id.
@@ -51,13 +49,14 @@ func (e *estate) another() string {
 // TestResolvedCreation: the answer to a creation is lost, and a person sets spec.clusterID, as the message asks for. The portal cluster
 // that the object created is deleted with the object, and any other one is kept. The message and the event say so before.
 func TestResolvedCreation(t *testing.T) {
-	for title, test := range map[string]struct {
+	type row struct {
 		forgotten, theirs bool
 		chosen            string
 		policy            infrav1.DeletionPolicy
 		want              infrav1.DeletionPolicy
 		event             string
-	}{
+	}
+	cases(t, map[string]row{
 		"its own":                        {want: infrav1.DeletionPolicyDelete, event: "this object created it"},
 		"its own, whose job is unknown":  {forgotten: true, want: infrav1.DeletionPolicyDelete, event: "this object created it"},
 		"its own, Retain":                {policy: infrav1.DeletionPolicyRetain, want: infrav1.DeletionPolicyRetain, event: "this object created it"},
@@ -65,75 +64,65 @@ func TestResolvedCreation(t *testing.T) {
 		"under a chosen name, Delete":    {chosen: "main", policy: infrav1.DeletionPolicyDelete, want: infrav1.DeletionPolicyDelete, event: "this object did not create"},
 		"another":                        {theirs: true, want: infrav1.DeletionPolicyRetain, event: "this object did not create"},
 		"another, while a job is sought": {theirs: true, forgotten: true, want: infrav1.DeletionPolicyRetain, event: "this object did not create"},
-	} {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := newEstate(t, false)
-				e.lose(test.forgotten)
-				key := e.add("fleet", "prod", func(cp *infrav1.PortalControlPlane) {
-					cp.Spec.ClusterName, cp.Spec.DeletionPolicy = test.chosen, test.policy
-				})
-				if o := e.passes(key)[key]; o.Reason != infrav1.OutcomeUnknownReason || !strings.Contains(o.Message, "later deleted with this object if the portal shows") {
-					t.Fatalf("%+v", o)
-				}
-				id := e.portal.Clusters()[0].ID
-				if test.theirs {
-					id = e.another()
-				}
-				e.events()
-				e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = id })
-				if o := e.passes(key)[key]; !o.IsDone() || !e.scope(key).Owns() {
-					t.Fatalf("%+v, %+v", o, e.record(key))
-				}
-				if got := strings.Join(e.events(), "\n"); !strings.Contains(got, test.event) || !strings.Contains(got, "deletionPolicy "+string(test.want)+" applies") {
-					t.Errorf("events %s", got)
-				}
-				own := strings.Contains(test.event, "created it")
-				if record := e.record(key); (record.Workers != nil) != own || record.TakenOver == own || !own && record.Size != operation.SizeUnknown {
-					t.Errorf("%+v", record)
-				}
-				e.delete(key)
-				if deleted := e.asked("DELETE") == 1; deleted != (test.want == infrav1.DeletionPolicyDelete) || e.asked("POST") != map[bool]int{false: 1, true: 2}[test.theirs] {
-					t.Errorf("%d creations, %d deletions", e.asked("POST"), e.asked("DELETE"))
-				}
-			})
+	}, func(t *testing.T, test row) {
+		e := newEstate(t, false)
+		e.lose(test.forgotten)
+		key := e.add("fleet", "prod", func(cp *infrav1.PortalControlPlane) {
+			cp.Spec.ClusterName, cp.Spec.DeletionPolicy = test.chosen, test.policy
 		})
-	}
+		if o := e.passes(key)[key]; o.Reason != infrav1.OutcomeUnknownReason || !strings.Contains(o.Message, "later deleted with this object if the portal shows") {
+			t.Fatalf("%+v", o)
+		}
+		id := e.portal.Clusters()[0].ID
+		if test.theirs {
+			id = e.another()
+		}
+		e.events()
+		e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = id })
+		if o := e.passes(key)[key]; !o.IsDone() || !e.scope(key).Owns() {
+			t.Fatalf("%+v, %+v", o, e.record(key))
+		}
+		if got := strings.Join(e.events(), "\n"); !strings.Contains(got, test.event) || !strings.Contains(got, "deletionPolicy "+string(test.want)+" applies") {
+			t.Errorf("events %s", got)
+		}
+		own := strings.Contains(test.event, "created it")
+		if record := e.record(key); (record.Workers != nil) != own || record.TakenOver == own || !own && record.Size != operation.SizeUnknown {
+			t.Errorf("%+v", record)
+		}
+		e.delete(key)
+		if deleted := e.asked("DELETE") == 1; deleted != (test.want == infrav1.DeletionPolicyDelete) || e.asked("POST") != map[bool]int{false: 1, true: 2}[test.theirs] {
+			t.Errorf("%d creations, %d deletions", e.asked("POST"), e.asked("DELETE"))
+		}
+	})
 }
 
 // TestResolvedTooEarly sets an id that the portal does not know, or that of a cluster that does not run yet. The object waits, and then
 // finds out whether the cluster is its own.
 func TestResolvedTooEarly(t *testing.T) {
-	for title, wrong := range map[string]bool{"a wrong id": true, "still being created": false} {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := newEstate(t, false)
-				e.lose(false)
-				if err := e.portal.Inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Count: 1, JobDelay: 10 * time.Minute}); err != nil {
-					t.Fatal(err)
-				}
-				key := e.add("fleet", "prod", nil)
-				e.passes(key)
-				id, want := e.portal.Clusters()[0].ID, infrav1.WaitingForDependencyReason
-				if wrong {
-					id, want = "cluster-of-a-typo", infrav1.PortalClusterGoneReason
-				}
-				e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = id })
-				o := e.passes(key)[key]
-				if o.Reason != want || e.scope(key).Owns() {
-					t.Fatalf("%+v, %+v", o, e.record(key))
-				}
-				e.change(key, func(cp *infrav1.PortalControlPlane) {
-					conditions.Set(cp, metav1.Condition{Type: infrav1.ProvisionedCondition, Status: metav1.ConditionFalse, Reason: o.Reason})
-					cp.Spec.ClusterID = e.portal.Clusters()[0].ID
-				})
-				time.Sleep(10 * time.Minute)
-				if o := e.passes(key)[key]; !o.IsDone() || e.scope(key).DeletionPolicy() != infrav1.DeletionPolicyDelete {
-					t.Errorf("%+v, %+v", o, e.record(key))
-				}
-			})
+	cases(t, map[string]bool{"a wrong id": true, "still being created": false}, func(t *testing.T, wrong bool) {
+		e := newEstate(t, false)
+		e.lose(false)
+		e.must(e.portal.Inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Count: 1, JobDelay: 10 * time.Minute}))
+		key := e.add("fleet", "prod", nil)
+		e.passes(key)
+		id, want := e.portal.Clusters()[0].ID, infrav1.WaitingForDependencyReason
+		if wrong {
+			id, want = "cluster-of-a-typo", infrav1.PortalClusterGoneReason
+		}
+		e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = id })
+		o := e.passes(key)[key]
+		if o.Reason != want || e.scope(key).Owns() {
+			t.Fatalf("%+v, %+v", o, e.record(key))
+		}
+		e.change(key, func(cp *infrav1.PortalControlPlane) {
+			conditions.Set(cp, metav1.Condition{Type: infrav1.ProvisionedCondition, Status: metav1.ConditionFalse, Reason: o.Reason})
+			cp.Spec.ClusterID = e.portal.Clusters()[0].ID
 		})
-	}
+		time.Sleep(10 * time.Minute)
+		if o := e.passes(key)[key]; !o.IsDone() || e.scope(key).DeletionPolicy() != infrav1.DeletionPolicyDelete {
+			t.Errorf("%+v, %+v", o, e.record(key))
+		}
+	})
 }
 
 // TestLostCreationIsKnown: a cluster that was found after the answer to its creation was lost has the same record as any other. A

@@ -24,18 +24,14 @@ import (
 func (e *estate) forget(key client.ObjectKey) {
 	e.Helper()
 	e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Finalizers = nil })
-	if err := e.store.Delete(e.Context(), e.get(key)); err != nil {
-		e.Fatal(err)
-	}
+	e.must(e.store.Delete(e.Context(), e.get(key)))
 }
 
 // sawFirst makes only the first write of a pass over the object, and returns the object as a backup would hold it then.
 func (e *estate) sawFirst(key client.ObjectKey) *infrav1.PortalControlPlane {
 	e.Helper()
 	s := e.scope(key)
-	if err := e.manager.Ownership.Begin(e.Context(), &s.Pass); err != nil {
-		e.Fatal(err)
-	}
+	e.must(e.manager.Ownership.Begin(e.Context(), &s.Pass))
 	return e.get(key)
 }
 
@@ -51,9 +47,7 @@ func (e *estate) restore(backup *infrav1.PortalControlPlane) client.ObjectKey {
 // failOnce makes the next creation at the portal fail.
 func (e *estate) failOnce() {
 	e.Helper()
-	if err := e.portal.Inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Count: 1, Job: emulator.JobFails, JobCode: emulator.CodeInsufficientCapacity}); err != nil {
-		e.Fatal(err)
-	}
+	e.must(e.portal.Inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Count: 1, Job: emulator.JobFails, JobCode: emulator.CodeInsufficientCapacity}))
 }
 
 // TestOldBackup restores an object that was saved before its portal cluster was created, after the creation. No second cluster is
@@ -109,8 +103,7 @@ func TestOldBackup(t *testing.T) {
 // TestRestoredWithoutCluster restores an object whose portal cluster was never created. It is created when a person allows it for this
 // very object.
 func TestRestoredWithoutCluster(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, true)
+	manage(t, true, func(e *estate) {
 		key := e.add("fleet", "prod", nil)
 		backup := e.sawFirst(key)
 		metav1.SetMetaDataAnnotation(&backup.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionRetry.About(string(backup.UID))) // does not count for a copy
@@ -118,7 +111,7 @@ func TestRestoredWithoutCluster(t *testing.T) {
 		e.restore(backup)
 		o := e.passes(key)[key]
 		if e.asked("POST") != 0 || o.Reason != infrav1.RestoredObjectReason || !strings.Contains(o.Message, infrav1.DecisionAnnotation+"=retry:uid-restored") {
-			t.Fatalf("%d creations, %+v", e.asked("POST"), o)
+			e.Fatalf("%d creations, %+v", e.asked("POST"), o)
 		}
 		e.change(key, func(cp *infrav1.PortalControlPlane) {
 			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionRetry.About("uid-restored"))
@@ -126,10 +119,10 @@ func TestRestoredWithoutCluster(t *testing.T) {
 		o = e.passes(key)[key]
 		s := e.scope(key)
 		if !o.IsDone() || e.asked("POST") != 1 || !s.Owns() || s.ControlPlane.Spec.ClusterName != backup.Spec.ClusterName || s.DeletionPolicy() != infrav1.DeletionPolicyDelete {
-			t.Errorf("%+v, %d creations, %+v", o, e.asked("POST"), s.ControlPlane.Spec)
+			e.Errorf("%+v, %d creations, %+v", o, e.asked("POST"), s.ControlPlane.Spec)
 		}
 		if _, left := s.ControlPlane.Annotations[infrav1.DecisionAnnotation]; left {
-			t.Error("the permission was not used up")
+			e.Error("the permission was not used up")
 		}
 	})
 }
@@ -147,12 +140,11 @@ func (e *estate) restoreDuringCreation() client.ObjectKey {
 
 // TestRestoredDuringCreation restores an object whose creation was accepted before the backup: its job is looked at.
 func TestRestoredDuringCreation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, false)
+	manage(t, false, func(e *estate) {
 		key := e.restoreDuringCreation()
 		o := e.passes(key)[key]
 		if s := e.scope(key); !o.IsDone() || !s.Owns() || e.asked("POST") != 1 || s.DeletionPolicy() != infrav1.DeletionPolicyDelete {
-			t.Errorf("%+v, %d creations, %+v", o, e.asked("POST"), s.Record)
+			e.Errorf("%+v, %d creations, %+v", o, e.asked("POST"), s.Record)
 		}
 	})
 }
@@ -160,26 +152,26 @@ func TestRestoredDuringCreation(t *testing.T) {
 // TestRestoredDeletedAtOnce deletes a restored object whose creation was under way. The cluster that the original object created
 // stays.
 func TestRestoredDeletedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, false)
+	manage(t, false, func(e *estate) {
 		key := e.restoreDuringCreation()
 		e.events()
 		if o := e.delete(key); !o.IsDone() || e.asked("DELETE") != 0 {
-			t.Errorf("%+v, %d deletions", o, e.asked("DELETE"))
+			e.Errorf("%+v, %d deletions", o, e.asked("DELETE"))
 		}
 		if got := e.events(); !slices.ContainsFunc(got, func(event string) bool { return strings.Contains(event, e.portal.Clusters()[0].ID) }) {
-			t.Errorf("no event names what stays: %q", got)
+			e.Errorf("no event names what stays: %q", got)
 		}
 	})
 }
 
 // TestBegin checks which objects count as new, and that they have a name from then on.
 func TestBegin(t *testing.T) {
-	for title, test := range map[string]struct {
+	type row struct {
 		change func(*infrav1.PortalControlPlane)
 		begins bool
 		name   string
-	}{
+	}
+	cases(t, map[string]row{
 		"from a manifest":            {nil, true, ""},
 		"with a chosen name":         {func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "main" }, true, "main"},
 		"with an id":                 {func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = "c" }, false, ""},
@@ -195,21 +187,17 @@ func TestBegin(t *testing.T) {
 		"paused before": {func(cp *infrav1.PortalControlPlane) {
 			conditions.Set(cp, metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason})
 		}, true, ""},
-	} {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := newEstate(t, false)
-				cp := e.sawFirst(e.add("fleet", "prod", test.change))
-				record := stateOf(cp).Record
-				if got := record.UID == cp.UID; got != test.begins {
-					t.Errorf("begins: %v", got)
-				}
-				if name := cp.Spec.ClusterName; name != test.name && !(test.begins && test.name == "" && regexp.MustCompile(`^prod-[a-z0-9]{5}$`).MatchString(name)) {
-					t.Errorf("name %q", name)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, test row) {
+		e := newEstate(t, false)
+		cp := e.sawFirst(e.add("fleet", "prod", test.change))
+		record := stateOf(cp).Record
+		if got := record.UID == cp.UID; got != test.begins {
+			t.Errorf("begins: %v", got)
+		}
+		if name := cp.Spec.ClusterName; name != test.name && !(test.begins && test.name == "" && regexp.MustCompile(`^prod-[a-z0-9]{5}$`).MatchString(name)) {
+			t.Errorf("name %q", name)
+		}
+	})
 }
 
 // TestChosenNameStays has the creation of a cluster with a chosen name fail. The name is sent again, as the user's manifest has it.

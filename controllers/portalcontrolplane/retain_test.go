@@ -7,7 +7,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,12 +38,13 @@ func TestRetainInAScaleDown(t *testing.T) {
 			f.Error(err)
 		}
 	}
-	tests := map[string]struct {
+	type row struct {
 		delete   func(*fixture, *scope)
 		policy   infrav1.DeletionPolicy
 		change   func(*fixture, *scope)
 		restored bool
-	}{
+	}
+	cases(t, map[string]row{
 		"the Cluster":                       {cluster, infrav1.DeletionPolicyRetain, nil, true},
 		"the control plane":                 {controlPlane, infrav1.DeletionPolicyRetain, nil, true},
 		"the portal cluster is deleted":     {cluster, infrav1.DeletionPolicyDelete, nil, false},
@@ -52,39 +52,32 @@ func TestRetainInAScaleDown(t *testing.T) {
 		"the portal removes nodes":          {cluster, infrav1.DeletionPolicyRetain, func(_ *fixture, s *scope) { s.Last = operation.New(operation.Scale, "2"); s.Last.From = 4 }, false},
 		"the API server cannot be reached":  {controlPlane, infrav1.DeletionPolicyRetain, disconnected, false},
 		"the API server accepts no change":  {controlPlane, infrav1.DeletionPolicyRetain, refusing, false},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 4, emulator.Durations{})
-				names := f.amidScaleDown()
-				f.change(func(cp *infrav1.PortalControlPlane) {
-					cp.Spec.DeletionPolicy, cp.Finalizers = test.policy, []string{infrav1.ControlPlaneFinalizer}
-				})
-				s := f.scope()
-				if test.change != nil {
-					test.change(f, s)
-				}
-				test.delete(f, s)
-				for i, name := range names {
-					n := &corev1.Node{}
-					if err := f.nodes.Get(t.Context(), client.ObjectKey{Name: name}, n); err != nil {
-						t.Fatal(err)
-					}
-					byUser := i == len(names)-1
-					if n.Spec.Unschedulable == (test.restored && !byUser) {
-						t.Errorf("node %d: cordoned %t", i, n.Spec.Unschedulable)
-					}
-					if len(marks(n)) == 0 != (test.restored || i == 2) {
-						t.Errorf("node %d: annotations %v", i, marks(n))
-					}
-				}
-				if got := f.controlPlane().Finalizers; test.policy == infrav1.DeletionPolicyRetain && s.Cluster.DeletionTimestamp.IsZero() && len(got) > 0 {
-					t.Errorf("the deletion is held: %v", got)
-				}
-			})
+	}, func(t *testing.T, test row) {
+		f := newFixture(t, 4, emulator.Durations{})
+		names := f.amidScaleDown()
+		f.change(func(cp *infrav1.PortalControlPlane) {
+			cp.Spec.DeletionPolicy, cp.Finalizers = test.policy, []string{infrav1.ControlPlaneFinalizer}
 		})
-	}
+		s := f.scope()
+		if test.change != nil {
+			test.change(f, s)
+		}
+		test.delete(f, s)
+		for i, name := range names {
+			n := &corev1.Node{}
+			f.must(f.nodes.Get(t.Context(), client.ObjectKey{Name: name}, n))
+			byUser := i == len(names)-1
+			if n.Spec.Unschedulable == (test.restored && !byUser) {
+				t.Errorf("node %d: cordoned %t", i, n.Spec.Unschedulable)
+			}
+			if len(marks(n)) == 0 != (test.restored || i == 2) {
+				t.Errorf("node %d: annotations %v", i, marks(n))
+			}
+		}
+		if got := f.controlPlane().Finalizers; test.policy == infrav1.DeletionPolicyRetain && s.Cluster.DeletionTimestamp.IsZero() && len(got) > 0 {
+			t.Errorf("the deletion is held: %v", got)
+		}
+	})
 }
 
 func disconnected(_ *fixture, s *scope) { s.way.Access = workload.Unreachable }
@@ -128,25 +121,17 @@ func (f *fixture) amidScaleDown() []string {
 			metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.ScaleDownDisabledAnnotation, "")
 			metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.DrainRulesAnnotation, "{}")
 		}
-		if err := f.nodes.Update(f.Context(), n); err != nil {
-			f.Fatal(err)
-		}
+		f.must(f.nodes.Update(f.Context(), n))
 	}
 	f.machine("m", func(m *clusterv1.Machine) {
 		m.Finalizers = []string{clusterv1.MachineFinalizer}
 		m.Annotations = map[string]string{infrav1.PreTerminateHook: ""}
 	})
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: "m"}}
-	if err := f.store.Get(f.Context(), client.ObjectKeyFromObject(m), m); err != nil {
-		f.Fatal(err)
-	}
+	f.must(f.store.Get(f.Context(), client.ObjectKeyFromObject(m), m))
 	m.Status.NodeRef.Name = byCore.Name
-	if err := f.store.Status().Update(f.Context(), m); err != nil {
-		f.Fatal(err)
-	}
-	if err := f.store.Delete(f.Context(), m); err != nil {
-		f.Fatal(err)
-	}
+	f.must(f.store.Status().Update(f.Context(), m))
+	f.must(f.store.Delete(f.Context(), m))
 	return []string{all[0].Name, all[1].Name, byCore.Name, byUser.Name}
 }
 
@@ -154,15 +139,12 @@ func (f *fixture) amidScaleDown() []string {
 // MachineDeployment, or a restore has replaced one of them. Core does not reconcile the Machine any more. No person has to remove its finalizer.
 // A Machine whose owners exist, and one that is not being deleted, keep theirs.
 func TestAbandonedMachines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 0, emulator.Durations{})
+	live(t, 0, func(f *fixture) {
 		f.change(func(cp *infrav1.PortalControlPlane) {
 			cp.Spec.DeletionPolicy, cp.Finalizers = infrav1.DeletionPolicyRetain, []string{infrav1.ControlPlaneFinalizer}
 		})
 		deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: "exists", UID: "md"}}
-		if err := f.store.Create(t.Context(), deployment); err != nil {
-			t.Fatal(err)
-		}
+		f.must(f.store.Create(f.Context(), deployment))
 		for name, owner := range map[string]metav1.OwnerReference{
 			"exists": {Name: "exists", UID: "md"}, "restored": {Name: "exists", UID: "md"}, "orphan": {Name: "gone", UID: "md"}, "stranger": {Name: "exists", UID: "earlier"},
 		} {
@@ -173,9 +155,7 @@ func TestAbandonedMachines(t *testing.T) {
 			if name == "restored" {
 				set.UID = "new"
 			}
-			if err := f.store.Create(t.Context(), set); err != nil {
-				t.Fatal(err)
-			}
+			f.must(f.store.Create(f.Context(), set))
 		}
 		for name, set := range map[string]string{
 			"abandoned": "gone", "of-a-restored-set": "restored", "of-an-orphan": "orphan", "of-a-restored-deployment": "stranger", "owned": "exists", "kept": "gone",
@@ -185,28 +165,24 @@ func TestAbandonedMachines(t *testing.T) {
 				OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: set, UID: "earlier"}},
 			}}
 			m.Spec.InfrastructureRef.Kind = "PortalMachine"
-			if err := f.store.Create(t.Context(), m); err != nil {
-				t.Fatal(err)
-			}
+			f.must(f.store.Create(f.Context(), m))
 			if name == "kept" {
 				continue
 			}
-			if err := f.store.Delete(t.Context(), m); err != nil {
-				t.Fatal(err)
-			}
+			f.must(f.store.Delete(f.Context(), m))
 		}
 		s := f.scope()
 		s.ControlPlane.DeletionTimestamp = ptr.To(metav1.Now())
-		if _, err := f.manager.reconcileDelete(t.Context(), s); err != nil {
-			t.Fatal(err)
+		if _, err := f.manager.reconcileDelete(f.Context(), s); err != nil {
+			f.Fatal(err)
 		}
 		for name, gone := range map[string]bool{
 			"abandoned": true, "of-a-restored-set": true, "of-an-orphan": true, "of-a-restored-deployment": true, "owned": false, "kept": false,
 		} {
 			m := &clusterv1.Machine{}
-			err := f.store.Get(t.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: name}, m)
+			err := f.store.Get(f.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: name}, m)
 			if apierrors.IsNotFound(err) != gone || !gone && len(m.Finalizers) != 1 {
-				t.Errorf("Machine %s: %v, finalizers %v", name, err, m.Finalizers)
+				f.Errorf("Machine %s: %v, finalizers %v", name, err, m.Finalizers)
 			}
 		}
 	})

@@ -64,9 +64,7 @@ func (f *fixture) reach() *scope {
 			f.Fatal(o.Err)
 		}
 	}
-	if err := f.manager.patchStatus(f.Context(), s, s.ControlPlane.Status.DeepCopy()); err != nil {
-		f.Fatal(err)
-	}
+	f.must(f.manager.patchStatus(f.Context(), s, s.ControlPlane.Status.DeepCopy()))
 	return s
 }
 
@@ -109,6 +107,31 @@ func TestRefusedSecret(t *testing.T) {
 	}
 }
 
+// TestRestartKeepsAvailable starts a manager, for which the API server does not answer yet. For a minute, conditions stay True.
+func TestRestartKeepsAvailable(t *testing.T) {
+	server := newAPIServer(t, workload.Working)
+	now := server.kubeconfig("token: " + kubeconfigs.Canary)
+	withFixture(t, &now, func(f *fixture) {
+		keeps := func(want outcome.Kind) {
+			f.Helper()
+			s := f.reach()
+			connected, available := conditions.IsTrue(s.ControlPlane, infrav1.ConnectedCondition), conditions.IsTrue(s.ControlPlane, infrav1.AvailableCondition)
+			if keeps := want == outcome.Retry; s.blockedByConnection().Kind != want || connected != keeps || available != keeps {
+				f.Errorf("connected %t, available %t: %+v", connected, available, s.outcomes[infrav1.ConnectedCondition])
+			}
+		}
+		f.reach()
+		f.reach()
+		server.access.Store(workload.Unreachable)
+		f.restart()
+		keeps(outcome.Retry)
+		time.Sleep(55 * time.Second)
+		keeps(outcome.Retry)
+		time.Sleep(5 * time.Second)
+		keeps(outcome.Blocked)
+	})
+}
+
 // TestVolumesInADeletedNamespace deletes the namespace of a Cluster. Its kubeconfig Secret goes first, and cannot be written again. The events
 // name the volumes that remain, because the connection is still known.
 func TestVolumesInADeletedNamespace(t *testing.T) {
@@ -116,9 +139,7 @@ func TestVolumesInADeletedNamespace(t *testing.T) {
 	withFixture(t, &now, func(f *fixture) {
 		f.reach()
 		f.volume("a", "acme.csi.driver", "volume-1")
-		if err := f.store.Delete(t.Context(), f.secret()); err != nil {
-			t.Fatal(err)
-		}
+		f.must(f.store.Delete(t.Context(), f.secret()))
 		f.quota()
 		f.leave(departure{owner: "present", noted: "present"})
 		got := f.removeBy(access.Way{})

@@ -86,6 +86,10 @@ func TestUpdateStatus(t *testing.T) {
 				ended(infrav1.OperationInProgressCondition, outcome.WaitFor(0, infrav1.AnswerLostReason, "cut off"))),
 			want{"OperationInProgress": "True AnswerLost", "RollingOut": "True AnswerLost"},
 		},
+		"a creation runs": {passed(inFlight(operation.Operation{Type: operation.Create})), want{"OperationInProgress": "True Creating"}},
+		"a creation is lost": {
+			passed(inFlight(operation.Operation{Type: operation.Create, Unknown: "cut off"})), want{"OperationInProgress": "True OutcomeUnknown"},
+		},
 		"an ended operation does not run": {
 			passed(func(s *scope) { s.Last = &operation.Operation{Type: operation.Upgrade, Result: operation.Failed} }),
 			want{"OperationInProgress": "False Idle", "RollingOut": "False NotRollingOut"},

@@ -87,23 +87,22 @@ var ids = regexp.MustCompile(`(job |"operation"="|"jobID"="|"portalCluster"=")[\
 // TestLostScaleIsExplained cuts the connection when a scale was sent. One event names the request and its reason, although many passes wait for
 // the result, and the request that is sent again has its own.
 func TestLostScaleIsExplained(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 3, emulator.Durations{})
+	live(t, 3, func(f *fixture) {
 		f.strike(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters/" + f.id + "/scale", Count: 1, Cut: true})
 		f.settleAt(4)
 		var got []string
 		for _, event := range f.events() {
 			got = append(got, strings.Join(strings.Fields(event)[:2], " "))
 			if !strings.Contains(event, "from 3 to 4 workers") && !strings.Contains(event, "from at most 4 to 4 workers") {
-				t.Errorf("names no request: %s", event)
+				f.Errorf("names no request: %s", event)
 			}
 			if reason := "Reason: the sum of the replicas is 4, and the number of workers is 3"; !strings.Contains(event, reason) && !strings.Contains(event, "Scaled") {
-				t.Errorf("names no reason: %s", event)
+				f.Errorf("names no reason: %s", event)
 			}
 		}
 		want := []string{"Warning " + infrav1.AnswerLostReason, "Normal " + infrav1.EventOperationStarted, "Normal " + infrav1.EventOperationSucceeded}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
+			f.Error(diff)
 		}
 	})
 }

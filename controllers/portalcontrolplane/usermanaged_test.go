@@ -5,15 +5,17 @@ package portalcontrolplane
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -25,9 +27,7 @@ import (
 func (f *fixture) secret() *corev1.Secret {
 	f.Helper()
 	s := &corev1.Secret{}
-	if err := f.store.Get(f.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: prod.Name + "-kubeconfig"}, s); err != nil {
-		f.Fatal(err)
-	}
+	f.must(f.store.Get(f.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: prod.Name + "-kubeconfig"}, s))
 	return s
 }
 
@@ -36,9 +36,7 @@ func (f *fixture) makeSecret(content string) {
 	f.Helper()
 	s := &corev1.Secret{Type: clusterv1.ClusterSecretType, Data: map[string][]byte{"value": []byte(content)}}
 	s.Namespace, s.Name, s.Labels = prod.Namespace, prod.Name+"-kubeconfig", map[string]string{clusterv1.ClusterNameLabel: prod.Name}
-	if err := f.store.Create(f.Context(), s); err != nil {
-		f.Fatal(err)
-	}
+	f.must(f.store.Create(f.Context(), s))
 }
 
 // edit changes the kubeconfig Secret as a user does.
@@ -46,9 +44,7 @@ func (f *fixture) edit(change func(*corev1.Secret)) {
 	f.Helper()
 	s := f.secret()
 	change(s)
-	if err := f.store.Update(f.Context(), s); err != nil {
-		f.Fatal(err)
-	}
+	f.must(f.store.Update(f.Context(), s))
 }
 
 func write(content string) func(*corev1.Secret) {
@@ -95,9 +91,7 @@ func TestSecretMadeBeforehand(t *testing.T) {
 	t.Run("it is deleted", func(t *testing.T) {
 		withFixture(t, &portals, func(f *fixture) {
 			held(f)
-			if err := f.store.Delete(t.Context(), f.secret()); err != nil {
-				t.Fatal(err)
-			}
+			f.must(f.store.Delete(t.Context(), f.secret()))
 			if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || !f.storedIs(portals) {
 				t.Errorf("%+v", s.outcomes)
 			}
@@ -148,9 +142,7 @@ func TestUserManaged(t *testing.T) {
 				if f.stored() != test.theirs || f.fetches() > 5 || strings.Contains(o.Message, kubeconfigs.Canary) {
 					t.Errorf("replaced after %d fetches", f.fetches())
 				}
-				if err := f.store.Delete(t.Context(), f.secret()); err != nil {
-					t.Fatal(err)
-				}
+				f.must(f.store.Delete(t.Context(), f.secret()))
 				if f.connect(); !f.storedIs(portals) {
 					t.Error("the way out does not work")
 				}
@@ -264,20 +256,70 @@ func TestCrashBeforeTheSecret(t *testing.T) {
 
 // TestSecretWakesWithoutLabels: a Secret that a user made beforehand may carry no label, and its deletion wakes the control plane.
 func TestSecretWakesWithoutLabels(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 1, emulator.Durations{})
+	live(t, 1, func(f *fixture) {
 		cluster := &clusterv1.Cluster{}
 		cluster.Namespace, cluster.Name = prod.Namespace, prod.Name
 		cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{Kind: "PortalControlPlane", Name: prod.Name}
-		if err := f.store.Create(t.Context(), cluster); err != nil {
-			t.Fatal(err)
-		}
+		f.must(f.store.Create(f.Context(), cluster))
 		for name, want := range map[string][]reconcile.Request{"prod-kubeconfig": {{NamespacedName: prod}}, "prod-ca": nil, "other-kubeconfig": nil, "kubeconfig": nil} {
 			s := &corev1.Secret{}
 			s.Namespace, s.Name = prod.Namespace, name
-			if got := f.manager.fromSecret(t.Context(), s); len(got) != len(want) || len(got) > 0 && got[0] != want[0] {
-				t.Errorf("%s wakes %v", name, got)
+			if got := f.manager.fromSecret(f.Context(), s); len(got) != len(want) || len(got) > 0 && got[0] != want[0] {
+				f.Errorf("%s wakes %v", name, got)
 			}
 		}
 	})
+}
+
+// TestKubeconfigOwnerComesBack restores the kubeconfig Secret from a backup while the portal is away: without its owner, or with the UID that the
+// control plane had before. A kubeconfig that another controller provides keeps its owner.
+func TestKubeconfigOwnerComesBack(t *testing.T) {
+	portals := newAPIServer(t, workload.Working).kubeconfig("token: " + kubeconfigs.Canary)
+	for title, test := range map[string]struct {
+		kind      string
+		uid, want types.UID
+	}{
+		"no owner":           {"", "", "uid-prod"},
+		"the UID of before":  {"PortalControlPlane", "before", "uid-prod"},
+		"another controller": {"Vault", "vault", "vault"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			withFixture(t, &portals, func(f *fixture) {
+				f.connect()
+				f.edit(func(s *corev1.Secret) {
+					if s.OwnerReferences = nil; test.kind != "" {
+						meta := metav1.ObjectMeta{Name: prod.Name, UID: test.uid}
+						s.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(&meta, infrav1.GroupVersion.WithKind(test.kind))}
+					}
+				})
+				f.strike(emulator.Fault{Status: 503})
+				f.connect()
+				if owner := metav1.GetControllerOf(f.secret()); owner == nil || owner.UID != test.want {
+					t.Errorf("controlled by %+v, want %s", owner, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestPortalCannotNameAnyServer checks that a kubeconfig whose server is on loopback, or is a metadata service, is not stored: a
+// tenant's own portal would lead the manager there.
+func TestPortalCannotNameAnyServer(t *testing.T) {
+	for server, refused := range map[string]bool{
+		"https://127.0.0.1:6443": true, "https://169.254.169.254": true, "https://[fd00:ec2::254]": true, "https://localhost": true,
+		"https://api.portal.example": false, "https://10.0.0.7:6443": false,
+	} {
+		portals := kubeconfigs.For("server: '"+server+"'", "token: "+kubeconfigs.Canary)
+		withFixture(t, &portals, func(f *fixture) {
+			f.manager.Access.Hosts = &cloud.Hosts{}
+			o := f.connect().outcomes[infrav1.KubeconfigReadyCondition]
+			if refused && (o.Reason != infrav1.KubeconfigInvalidReason || !strings.Contains(o.Message, "its server names a host")) {
+				t.Errorf("%s: %+v", server, o)
+			}
+			stored := client.ObjectKey{Namespace: prod.Namespace, Name: prod.Name + "-kubeconfig"}
+			if err := f.store.Get(t.Context(), stored, &corev1.Secret{}); client.IgnoreNotFound(err) != nil || (err != nil) != refused {
+				t.Errorf("%s: the kubeconfig Secret: %v", server, err)
+			}
+		})
+	}
 }

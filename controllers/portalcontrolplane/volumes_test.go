@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,9 +35,7 @@ func (f *fixture) volume(name, driver, id string) {
 	if driver == "" {
 		pv.Spec.CSI = nil
 	}
-	if err := f.nodes.Create(f.Context(), pv); err != nil {
-		f.Fatal(err)
-	}
+	f.must(f.nodes.Create(f.Context(), pv))
 }
 
 // remove takes the deletion of the connected cluster one step further, and returns the events about volumes.
@@ -88,10 +85,11 @@ func TestVolumesOfADeletedCluster(t *testing.T) {
 			f.volume(fmt.Sprint(i), "acme.csi.driver", fmt.Sprintf("volume-%03d", i))
 		}
 	}
-	for title, test := range map[string]struct {
+	type row struct {
 		prepare func(*fixture)
 		want    []string // each twice: on the Cluster and on the namespace
-	}{
+	}
+	cases(t, map[string]row{
 		"none": {func(*fixture) {}, nil},
 		"of the portal's driver": {func(f *fixture) {
 			f.volume("a", "acme.csi.driver", "volume-2")
@@ -111,42 +109,38 @@ func TestVolumesOfADeletedCluster(t *testing.T) {
 			wrapped, _ := f.nodes.Client.(client.WithWatch)
 			f.workloads.client = interceptor.NewClient(wrapped, interceptor.Funcs{List: hangs})
 		}, []string{"Warning VolumesMayRemain Volumes of portal cluster * may remain"}},
-	} {
-		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 3, emulator.Durations{})
-				f.manager.Recorder = &apart{EventRecorder: f.recorder, seen: map[string]bool{}, T: t}
-				test.prepare(f)
-				f.leave(departure{owner: "present", noted: "present"})
-				f.strike(emulator.Fault{ID: "busy", Method: "DELETE", Path: routeAnyCluster, Code: emulator.CodeResourceBusy})
-				if early := f.remove(); f.deletions() != 1 || len(early) > 0 {
-					t.Errorf("%d requests, and before the portal accepts one: %q", f.deletions(), early)
-				}
-				f.portal.RemoveFault("busy")
-				time.Sleep(time.Minute)
-				start := time.Now()
-				got := f.remove()
-				if took := time.Since(start); f.deletions() != 2 || took > access.ConnectTime {
-					t.Errorf("%d requests, after %s", f.deletions(), took)
-				}
-				var want []string
-				for _, one := range test.want {
-					want = append(want, one, one)
-				}
-				if !slices.EqualFunc(got, want, matches) {
-					t.Errorf("events %s\nwant %s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-				}
-				for _, e := range got {
-					if _, text, _ := strings.Cut(e, "Remain "); len(text) > 1000 {
-						t.Errorf("an event of %d bytes", len(text))
-					}
-				}
-				if later := f.remove(); len(later) > 0 {
-					t.Errorf("once more: %q", later)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, test row) {
+		f := newFixture(t, 3, emulator.Durations{})
+		f.manager.Recorder = &apart{EventRecorder: f.recorder, seen: map[string]bool{}, T: t}
+		test.prepare(f)
+		f.leave(departure{owner: "present", noted: "present"})
+		f.strike(emulator.Fault{ID: "busy", Method: "DELETE", Path: routeAnyCluster, Code: emulator.CodeResourceBusy})
+		if early := f.remove(); f.deletions() != 1 || len(early) > 0 {
+			t.Errorf("%d requests, and before the portal accepts one: %q", f.deletions(), early)
+		}
+		f.portal.RemoveFault("busy")
+		time.Sleep(time.Minute)
+		start := time.Now()
+		got := f.remove()
+		if took := time.Since(start); f.deletions() != 2 || took > access.ConnectTime {
+			t.Errorf("%d requests, after %s", f.deletions(), took)
+		}
+		var want []string
+		for _, one := range test.want {
+			want = append(want, one, one)
+		}
+		if !slices.EqualFunc(got, want, matches) {
+			t.Errorf("events %s\nwant %s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		for _, e := range got {
+			if _, text, _ := strings.Cut(e, "Remain "); len(text) > 1000 {
+				t.Errorf("an event of %d bytes", len(text))
+			}
+		}
+		if later := f.remove(); len(later) > 0 {
+			t.Errorf("once more: %q", later)
+		}
+	})
 }
 
 // matches reports whether the event begins and goes on as wanted.
@@ -157,13 +151,12 @@ func matches(event, want string) bool {
 
 // TestVolumesOfALostDeletion: the portal may delete the cluster although its answer was lost, so the volumes are named.
 func TestVolumesOfALostDeletion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 3, emulator.Durations{})
+	live(t, 3, func(f *fixture) {
 		f.volume("a", "acme.csi.driver", "volume-1")
 		f.leave(departure{owner: "present", noted: "present"})
 		f.strike(emulator.Fault{Method: "DELETE", Path: routeAnyCluster, Cut: true, Count: 1})
 		if got := f.remove(); len(got) != 2 || !strings.Contains(got[0], infrav1.EventVolumesRemain) {
-			t.Errorf("events %q", got)
+			f.Errorf("events %q", got)
 		}
 	})
 }
