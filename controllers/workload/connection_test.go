@@ -78,6 +78,7 @@ func TestAccess(t *testing.T) {
 		"another certificate":           {kubeconfigOf([]byte(works.URL), stranger, "token: t"), Untrusted},
 		"an address of metadata":        {kubeconfigOf([]byte("https://169.254.169.254"), stranger, "token: t"), Unreachable},
 		"a command":                     {kubeconfigOf([]byte(works.URL), stranger, "exec: {apiVersion: client.authentication.k8s.io/v1, command: touch, interactiveMode: Never}"), Unusable},
+		"a proxy":                       {fmt.Appendf(nil, `{clusters: [{name: c, cluster: {server: '%s', proxy-url: '%s'}}]}`, works.URL, works.URL), Unusable},
 		"a file":                        {kubeconfigOf([]byte(works.URL), stranger, "tokenFile: /etc/hostname"), Unusable},
 		"no verification of the server": {fmt.Appendf(nil, `{clusters: [{name: c, cluster: {server: '%s', insecure-skip-tls-verify: true}}]}`, works.URL), Unusable},
 		"nothing":                       {nil, Unusable},
