@@ -31,12 +31,8 @@ func TestDelete(t *testing.T) {
 	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: "cp", Labels: map[string]string{clusterv1.ClusterNameLabel: "a"},
 	}}
-	if err := b.store.Create(t.Context(), cp); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.store.Delete(t.Context(), b.get()); err != nil {
-		t.Fatal(err)
-	}
+	b.must(b.store.Create(t.Context(), cp))
+	b.must(b.store.Delete(t.Context(), b.get()))
 	b.reconcile(2)
 	b.says(clusterv1.DeletingCondition, metav1.ConditionTrue, infrav1.WaitingForDependencyReason, "PortalControlPlane cp")
 	if !controllerutil.ContainsFinalizer(b.secret(), infrav1.IdentityFinalizer) {
@@ -44,9 +40,7 @@ func TestDelete(t *testing.T) {
 	}
 	b.events()
 	c := b.change(func(c *infrav1.PortalCluster) { c.Spec.Network = nil }) // refused by the API server today; objects may be older than the rule
-	if err := b.store.Delete(t.Context(), cp); err != nil {
-		t.Fatal(err)
-	}
+	b.must(b.store.Delete(t.Context(), cp))
 	b.reconcile(2)
 	if err := b.store.Get(t.Context(), key, c); client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("the PortalCluster is still there: %v", err)
@@ -73,9 +67,7 @@ func TestDeleteWithoutKindOfControlPlane(t *testing.T) {
 		},
 	})
 	b.r.Live, b.r.Identities.Live = live, live
-	if err := b.store.Delete(t.Context(), b.get()); err != nil {
-		t.Fatal(err)
-	}
+	b.must(b.store.Delete(t.Context(), b.get()))
 	b.reconcile(2)
 	if err := b.store.Get(t.Context(), key, &infrav1.PortalCluster{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the PortalCluster still exists: %v", err)
@@ -110,9 +102,7 @@ func TestDeleteReportsUnknownNetwork(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			b := newBench(t, &infrav1.PortalNetwork{CIDR: cidr})
 			test.fault.Method, test.fault.Path, test.fault.Count = "POST", "/networks", 1
-			if err := b.portal.Inject(test.fault); err != nil {
-				t.Fatal(err)
-			}
+			b.must(b.portal.Inject(test.fault))
 			b.reconcile(test.passes)
 			b.events()
 			c := b.change(func(c *infrav1.PortalCluster) {
@@ -120,9 +110,7 @@ func TestDeleteReportsUnknownNetwork(t *testing.T) {
 					test.change(c)
 				}
 			})
-			if err := b.store.Delete(t.Context(), c); err != nil {
-				t.Fatal(err)
-			}
+			b.must(b.store.Delete(t.Context(), c))
 			b.reconcile(2)
 			if err := b.store.Get(t.Context(), key, c); !apierrors.IsNotFound(err) {
 				t.Errorf("the PortalCluster still exists: %v", err)
@@ -167,9 +155,7 @@ func TestDeleteNamesNetworkAndVPC(t *testing.T) {
 	b.reconcile(5)
 	kept := byKey{}
 	b.r.Recorder = kept
-	if err := b.store.Delete(t.Context(), b.get()); err != nil {
-		t.Fatal(err)
-	}
+	b.must(b.store.Delete(t.Context(), b.get()))
 	b.reconcile(1)
 	if got := fmt.Sprint(kept); !strings.Contains(got, "Network "+b.portal.Networks()[0].ID) || !strings.Contains(got, `VPC "default"`) {
 		t.Errorf("events: %s", got)

@@ -25,9 +25,7 @@ func TestRevokedPassword(t *testing.T) {
 	if err := id.Portal.RequestPasswordReset(t.Context(), "a@portal.example"); err != nil {
 		t.Fatal(err)
 	}
-	if err := id.Portal.ResetPassword(t.Context(), b.portal.Mailbox("a@portal.example")[0].ResetToken, changed); err != nil {
-		t.Fatal(err)
-	}
+	b.must(id.Portal.ResetPassword(t.Context(), b.portal.Mailbox("a@portal.example")[0].ResetToken, changed))
 	if _, err := id.Portal.KubernetesVersions(t.Context()); !cloud.IsUnauthorized(err) {
 		t.Fatalf("the portal still takes the old token and password: %v", err)
 	}
@@ -41,7 +39,7 @@ func TestRevokedPassword(t *testing.T) {
 	if n := b.calls("POST", "/login") - logins; n != 0 {
 		t.Errorf("%d more logins with a password that was just refused", n)
 	}
-	b.set(infrav1.IdentityPassword, changed)
+	set(infrav1.IdentityPassword, changed)(b)
 	b.reconcile(3)
 	b.says(infrav1.IdentityReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
 	b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")

@@ -18,17 +18,11 @@ import (
 func (b *bench) withControlPlane() *infrav1.PortalControlPlane {
 	b.Helper()
 	cluster := &clusterv1.Cluster{}
-	if err := b.store.Get(b.Context(), key, cluster); err != nil {
-		b.Fatal(err)
-	}
+	b.must(b.store.Get(b.Context(), key, cluster))
 	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "PortalControlPlane", Name: "cp"}
-	if err := b.store.Update(b.Context(), cluster); err != nil {
-		b.Fatal(err)
-	}
+	b.must(b.store.Update(b.Context(), cluster))
 	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "cp"}}
-	if err := b.store.Create(b.Context(), controlPlane); err != nil {
-		b.Fatal(err)
-	}
+	b.must(b.store.Create(b.Context(), controlPlane))
 	return controlPlane
 }
 
@@ -71,9 +65,7 @@ func TestZoneOfThePortalCluster(t *testing.T) {
 		}, "z"},
 	} {
 		step.change()
-		if err := b.store.Update(t.Context(), cp); err != nil {
-			t.Fatal(err)
-		}
+		b.must(b.store.Update(t.Context(), cp))
 		b.reconcile(2)
 		if got := b.get().Status.ZoneID; got != step.want {
 			t.Errorf("%s: zone %q, want %q", step.title, got, step.want)
@@ -86,7 +78,8 @@ func TestZoneOfThePortalCluster(t *testing.T) {
 	}
 }
 
-// TestCorrectedTooLate corrects the place while the request for the cluster is on its way. Status shows where the cluster was asked for.
+// TestCorrectedTooLate corrects the place while the request for the cluster is on its way. Status shows where the cluster was asked for. When the
+// request has failed, the next one must ask for the corrected place.
 func TestCorrectedTooLate(t *testing.T) {
 	b := newBench(t, nil)
 	cp := b.withControlPlane()
@@ -97,15 +90,20 @@ func TestCorrectedTooLate(t *testing.T) {
 	op := operation.New(operation.Create, "a-1")
 	op.Record = &operation.Record{ZoneID: "z", VPCID: "first", NetworkID: "of-first"}
 	asked := operation.State{Last: op}
-	for _, state := range []operation.State{asked, asked.After(operation.Event{Result: operation.Succeeded, CreatedID: "cluster-1"})} {
-		state.Put(cp)
-		cp.Spec.ClusterID = state.Record.ClusterID
-		if err := b.store.Update(t.Context(), cp); err != nil {
-			t.Fatal(err)
-		}
+	here, corrected := [3]string{"z", "first", "of-first"}, [3]string{"", "another", ""}
+	for _, step := range []struct {
+		operation.State
+		want [3]string // zone, VPC and network
+	}{
+		{asked, here}, {asked.After(operation.Event{Result: operation.Failed}), corrected},
+		{asked, here}, {asked.After(operation.Event{Result: operation.Succeeded, CreatedID: "cluster-1"}), here},
+	} {
+		step.Put(cp)
+		cp.Spec.ClusterID = step.Record.ClusterID
+		b.must(b.store.Update(t.Context(), cp))
 		b.reconcile(2)
-		if got := b.get().Status; got.ZoneID != "z" || got.VPCID != "first" || got.NetworkID != "of-first" {
-			t.Errorf("in %s, %s, %s, although the cluster is where it was asked for", got.ZoneID, got.VPCID, got.NetworkID)
+		if s := b.get().Status; [3]string{s.ZoneID, s.VPCID, s.NetworkID} != step.want {
+			t.Errorf("after %+v in %q, %q, %q, want %q", step.Last, s.ZoneID, s.VPCID, s.NetworkID, step.want)
 		}
 	}
 }
@@ -174,9 +172,7 @@ func TestPlaceOfAClusterThatExists(t *testing.T) {
 			cp := b.withControlPlane()
 			cp.Spec.ClusterID = test.record.ClusterID
 			operation.State{Record: test.record}.Put(cp)
-			if err := b.store.Update(t.Context(), cp); err != nil {
-				t.Fatal(err)
-			}
+			b.must(b.store.Update(t.Context(), cp))
 			if test.record.VPCID != "" {
 				b.share(func(shared *infrav1.PortalClusterIdentity, _ *corev1.Secret) {
 					shared.Spec.Limits = &infrav1.PortalIdentityLimits{VPCs: []string{test.record.VPCID}}

@@ -46,7 +46,7 @@ type bench struct {
 	r        *Reconciler
 }
 
-func newBench(t *testing.T, network *infrav1.PortalNetwork, change ...func(*corev1.Secret)) *bench {
+func newBench(t *testing.T, network *infrav1.PortalNetwork) *bench {
 	t.Helper()
 	portal, err := emulator.New(emulator.Options{Seed: 1, Users: []emulator.User{{Email: "a@portal.example", Password: password}}})
 	if err != nil {
@@ -58,7 +58,7 @@ func newBench(t *testing.T, network *infrav1.PortalNetwork, change ...func(*core
 	}
 	b := &bench{T: t, portal: portal, recorder: events.NewFakeRecorder(100)}
 	b.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithStatusSubresource(&infrav1.PortalCluster{}).
-		WithObjects(b.objects(network, change)...).Build()
+		WithObjects(b.objects(network)...).Build()
 	b.r = &Reconciler{
 		Client: b.store, Live: b.store, Recorder: b.recorder, Answers: outcome.NewAnswers(), Calls: &operation.Calls{},
 		Identities: &identity.Resolver{Client: b.store, Live: b.store, Secrets: secretcache.New(nil, b.store), Pool: &cloud.Pool{}},
@@ -71,14 +71,11 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	return schemes.Of(t, corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme)
 }
 
-func (b *bench) objects(network *infrav1.PortalNetwork, change []func(*corev1.Secret)) []client.Object {
+func (b *bench) objects(network *infrav1.PortalNetwork) []client.Object {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "id"}, Data: map[string][]byte{
 		infrav1.IdentityBaseURL: []byte(b.portal.URL()), infrav1.IdentityCABundle: b.portal.CAPEM(),
 		infrav1.IdentityEmail: []byte("a@portal.example"), infrav1.IdentityPassword: []byte(password),
 	}}
-	for _, f := range change {
-		f(secret)
-	}
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "cluster-uid"}}
 	pcl := &infrav1.PortalCluster{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: "a", UID: "pcl-uid", Labels: map[string]string{clusterv1.ClusterNameLabel: "a"},
@@ -103,10 +100,16 @@ func (b *bench) reconcile(passes int) {
 func (b *bench) get() *infrav1.PortalCluster {
 	b.Helper()
 	c := &infrav1.PortalCluster{}
-	if err := b.store.Get(b.Context(), key, c); err != nil {
+	b.must(b.store.Get(b.Context(), key, c))
+	return c
+}
+
+// must ends the test if there is an error.
+func (b *bench) must(err error) {
+	b.Helper()
+	if err != nil {
 		b.Fatal(err)
 	}
-	return c
 }
 
 // change changes the object as a user does, and returns it.
@@ -114,18 +117,14 @@ func (b *bench) change(change func(*infrav1.PortalCluster)) *infrav1.PortalClust
 	b.Helper()
 	c := b.get()
 	change(c)
-	if err := b.store.Update(b.Context(), c); err != nil {
-		b.Fatal(err)
-	}
+	b.must(b.store.Update(b.Context(), c))
 	return c
 }
 
 func (b *bench) secret() *corev1.Secret {
 	b.Helper()
 	s := &corev1.Secret{}
-	if err := b.store.Get(b.Context(), client.ObjectKey{Namespace: "default", Name: "id"}, s); err != nil {
-		b.Fatal(err)
-	}
+	b.must(b.store.Get(b.Context(), client.ObjectKey{Namespace: "default", Name: "id"}, s))
 	return s
 }
 
@@ -189,53 +188,67 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestBadInput: a mistake is reported with what to do, and costs one request, even with many events.
+// TestBadInput: a mistake is reported with what to do, in one Warning, and costs one request, however many passes find the same. Status is about the
+// spec at hand.
 func TestBadInput(t *testing.T) {
-	set := func(key, value string) func(*corev1.Secret) {
-		return func(s *corev1.Secret) { s.Data[key] = []byte(value) }
-	}
 	tests := map[string]struct {
-		change    func(*corev1.Secret)
-		condition string
-		reason    string
-		says      string
+		wrong             func(*bench)
+		condition, reason string
+		says              string
+		warnings          int // none about what may end by itself
 	}{
-		"wrong password": {set(infrav1.IdentityPassword, "another"), infrav1.IdentityReadyCondition, infrav1.UnauthorizedReason, "Correct email and password"},
-		"no password":    {set(infrav1.IdentityPassword, ""), infrav1.IdentityReadyCondition, infrav1.IdentityInvalidReason, `"password"`},
-		"plain http":     {set(infrav1.IdentityBaseURL, "http://portal.example"), infrav1.IdentityReadyCondition, infrav1.IdentityInvalidReason, "https"},
-		"unknown CA":     {set(infrav1.IdentityCABundle, ""), infrav1.IdentityReadyCondition, infrav1.PortalUnavailableReason, "cannot be reached"},
-		"portal down":    {set(infrav1.IdentityBaseURL, "https://127.0.0.1:1"), infrav1.IdentityReadyCondition, infrav1.PortalUnavailableReason, "cannot be reached"},
+		"no Secret":      {(*bench).deleteSecret, infrav1.IdentityReadyCondition, infrav1.IdentityInvalidReason, `Secret "id"`, 1},
+		"no password":    {set(infrav1.IdentityPassword, ""), infrav1.IdentityReadyCondition, infrav1.IdentityInvalidReason, `"password"`, 1},
+		"wrong password": {set(infrav1.IdentityPassword, "another"), infrav1.IdentityReadyCondition, infrav1.UnauthorizedReason, "Correct email and password", 1},
+		"unknown CA":     {set(infrav1.IdentityCABundle, ""), infrav1.IdentityReadyCondition, infrav1.PortalUnavailableReason, "cannot be reached", 0},
+		"no such VPC": {func(b *bench) {
+			b.correct(func(spec *infrav1.PortalClusterSpec) { spec.VPC.Name = "nowhere" })
+		}, infrav1.NetworkReadyCondition, infrav1.RefusedReason, `"nowhere"`, 1},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			b := newBench(t, nil, test.change)
+			b := newBench(t, nil)
+			test.wrong(b)
 			b.reconcile(10)
 			b.says(test.condition, metav1.ConditionFalse, test.reason, test.says)
 			b.says(infrav1.ReadyCondition, metav1.ConditionFalse, test.reason, test.says)
-			b.says(infrav1.NetworkReadyCondition, metav1.ConditionUnknown, infrav1.WaitingForDependencyReason, "IdentityReady")
-			if n := b.calls("POST", "/login"); n > 1 {
-				t.Errorf("%d logins in 10 passes", n)
+			if test.condition == infrav1.IdentityReadyCondition {
+				b.says(infrav1.NetworkReadyCondition, metav1.ConditionUnknown, infrav1.WaitingForDependencyReason, "IdentityReady")
+			}
+			logins, lookups := b.calls("POST", "/login"), b.calls("GET", "/vpcs")
+			if logins > 1 || lookups > 2 { // holding the Secret makes another version of it, which is another attempt
+				t.Errorf("%d logins and %d lookups in 10 passes", logins, lookups)
+			}
+			got := b.events()
+			if strings.Count(got, "Warning") != test.warnings || test.warnings > 0 && !strings.HasPrefix(got, "Warning "+test.reason+" ") || strings.Contains(got, password) {
+				t.Errorf("events: %s", got)
+			}
+			if c := b.get(); c.Status.ObservedGeneration != c.Generation || c.Status.ObservedGeneration == 0 {
+				t.Errorf("observed %d of %d", c.Status.ObservedGeneration, c.Generation)
 			}
 		})
 	}
 }
 
-func TestVPCNotFound(t *testing.T) {
-	b := newBench(t, nil)
-	b.rename("nowhere")
-	b.reconcile(10)
-	b.says(infrav1.NetworkReadyCondition, metav1.ConditionFalse, infrav1.RefusedReason, `"nowhere"`)
-	if n := b.calls("GET", "/vpcs"); n > 2 { // holding the Secret makes another version of it, which is another attempt
-		t.Errorf("%d lookups in 10 passes", n)
+func (b *bench) deleteSecret() {
+	b.Helper()
+	b.must(b.store.Delete(b.Context(), b.secret()))
+}
+
+// set changes a key of the Secret.
+func set(name, value string) func(*bench) {
+	return func(b *bench) {
+		b.Helper()
+		s := b.secret()
+		s.Data[name] = []byte(value)
+		b.must(b.store.Update(b.Context(), s))
 	}
 }
 
 // TestLostNetwork: a network that may exist is never requested again. The user can set its id.
 func TestLostNetwork(t *testing.T) {
 	b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})
-	if err := b.portal.Inject(emulator.Fault{Method: "POST", Path: "/networks", Cut: true, After: true, Count: 1}); err != nil {
-		t.Fatal(err)
-	}
+	b.must(b.portal.Inject(emulator.Fault{Method: "POST", Path: "/networks", Cut: true, After: true, Count: 1}))
 	b.reconcile(10)
 	b.says(infrav1.NetworkReadyCondition, metav1.ConditionFalse, infrav1.OutcomeUnknownReason, "set spec.network.id to its id, and remove spec.network.cidr")
 	if n := b.calls("POST", "/networks"); n != 1 {
@@ -263,9 +276,7 @@ func TestExternallyManaged(t *testing.T) {
 		if diff := cmp.Diff(before, b.get()); diff != "" {
 			t.Error(diff)
 		}
-		if err := b.store.Delete(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		b.must(b.store.Delete(t.Context(), c))
 	}
 	if asked := slices.DeleteFunc(b.portal.RequestLog(), func(e emulator.LogEntry) bool { return !e.IsRequest() }); len(asked) > 0 {
 		t.Errorf("the portal was asked: %v", asked)
@@ -306,33 +317,19 @@ func (b *bench) watching() client.WithWatch {
 // that has a kubeconfig: core connects to the workload cluster then.
 func TestProvisionedWithKubeconfig(t *testing.T) {
 	b := newBench(t, nil)
-	cluster := &clusterv1.Cluster{}
-	if err := b.store.Get(t.Context(), key, cluster); err != nil {
-		t.Fatal(err)
-	}
-	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "PortalControlPlane", Name: "cp"}
-	if err := b.store.Update(t.Context(), cluster); err != nil {
-		t.Fatal(err)
-	}
+	cp := b.withControlPlane()
 	provisioned := func() bool { return ptr.Deref(b.get().Status.Initialization.Provisioned, false) }
-	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "cp"}}
-	for _, stored := range []bool{false, true} {
+	for range 2 { // the control plane has no kubeconfig, or does not exist
 		b.reconcile(5)
 		b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
 		if b.get().Status.VPCID == "" || provisioned() {
-			t.Fatalf("before there is a kubeconfig: %+v", b.get().Status)
+			t.Errorf("before there is a kubeconfig: %+v", b.get().Status)
 		}
-		if stored {
-			conditions.Set(controlPlane, metav1.Condition{Type: infrav1.KubeconfigReadyCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReadyReason})
-		}
-		if !stored {
-			if err := b.store.Create(t.Context(), controlPlane); err != nil {
-				t.Fatal(err)
-			}
-		} else if err := b.store.Update(t.Context(), controlPlane); err != nil {
-			t.Fatal(err)
-		}
+		b.must(client.IgnoreNotFound(b.store.Delete(t.Context(), cp)))
 	}
+	cp.ResourceVersion = ""
+	conditions.Set(cp, metav1.Condition{Type: infrav1.KubeconfigReadyCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReadyReason})
+	b.must(b.store.Create(t.Context(), cp))
 	b.reconcile(1)
 	if !provisioned() {
 		t.Errorf("with a kubeconfig: %+v", b.get().Status)

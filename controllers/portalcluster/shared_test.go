@@ -20,9 +20,7 @@ func (b *bench) share(change func(*infrav1.PortalClusterIdentity, *corev1.Secret
 	b.Helper()
 	b.r.Identities.Namespace = "capportal-system"
 	account := b.secret()
-	if err := b.store.Delete(b.Context(), account); err != nil {
-		b.Fatal(err)
-	}
+	b.must(b.store.Delete(b.Context(), account))
 	account.ObjectMeta = metav1.ObjectMeta{Namespace: "capportal-system", Name: "account"}
 	shared := &infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
 	shared.Spec.SecretRef.Name = account.Name
@@ -30,12 +28,8 @@ func (b *bench) share(change func(*infrav1.PortalClusterIdentity, *corev1.Secret
 	if change != nil {
 		change(shared, account)
 	}
-	if err := b.store.Create(b.Context(), account); err != nil {
-		b.Fatal(err)
-	}
-	if err := b.store.Create(b.Context(), shared); err != nil {
-		b.Fatal(err)
-	}
+	b.must(b.store.Create(b.Context(), account))
+	b.must(b.store.Create(b.Context(), shared))
 	b.change(func(c *infrav1.PortalCluster) {
 		c.Spec.IdentityRef = infrav1.PortalIdentityReference{Kind: infrav1.PortalIdentityShared, Name: shared.Name}
 	})
@@ -49,13 +43,9 @@ func TestSharedIdentity(t *testing.T) {
 	shared := b.share(nil)
 	b.reconcile(5)
 	b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
-	if err := b.store.Get(t.Context(), client.ObjectKeyFromObject(shared), shared); err != nil {
-		t.Fatal(err)
-	}
+	b.must(b.store.Get(t.Context(), client.ObjectKeyFromObject(shared), shared))
 	shared.Spec.AllowedNamespaces = nil
-	if err := b.store.Update(t.Context(), shared); err != nil {
-		t.Fatal(err)
-	}
+	b.must(b.store.Update(t.Context(), shared))
 	b.reconcile(2)
 	b.says(infrav1.IdentityReadyCondition, metav1.ConditionFalse, infrav1.IdentityNotAllowedReason, `PortalClusterIdentity "team"`)
 	b.says(infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.IdentityNotAllowedReason, `namespace "default"`)

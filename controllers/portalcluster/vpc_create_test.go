@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -30,9 +29,7 @@ func newVPCBench(t *testing.T, network *infrav1.PortalNetwork, name string, faul
 	b.correct(func(spec *infrav1.PortalClusterSpec) { spec.VPC = infrav1.PortalVPC{Name: name, Create: ptr.To(true)} })
 	for _, fault := range faults {
 		fault.Method, fault.Path = "POST", "/vpcs"
-		if err := b.portal.Inject(fault); err != nil {
-			t.Fatal(err)
-		}
+		b.must(b.portal.Inject(fault))
 	}
 	return b
 }
@@ -95,12 +92,8 @@ func TestCreateVPC(t *testing.T) {
 		if got := b.events(); len(b.portal.Networks()) != 1 || !strings.Contains(got, `Created VPC new (id vpc-`) {
 			t.Errorf("networks %v, events %s", b.portal.Networks(), got)
 		}
-		if err := b.store.DeleteAllOf(t.Context(), &infrav1.PortalControlPlane{}, client.InNamespace(key.Namespace)); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.store.Delete(t.Context(), b.get()); err != nil {
-			t.Fatal(err)
-		}
+		b.must(b.store.DeleteAllOf(t.Context(), &infrav1.PortalControlPlane{}, client.InNamespace(key.Namespace)))
+		b.must(b.store.Delete(t.Context(), b.get()))
 		b.reconcile(1)
 		if got := b.events(); !strings.Contains(got, `NetworkRemains VPC "new", which may have been created for this object, remains`) {
 			t.Errorf("events %s", got)
@@ -179,9 +172,7 @@ func TestOneVPCForManyClusters(t *testing.T) {
 	for _, name := range []string{"b", "c", "d"} {
 		other := b.get()
 		other.Name, other.UID, other.ResourceVersion = name, types.UID(name), ""
-		if err := b.store.Create(t.Context(), other); err != nil {
-			t.Fatal(err)
-		}
+		b.must(b.store.Create(t.Context(), other))
 		keys = append(keys, client.ObjectKeyFromObject(other))
 	}
 	all := func() {
@@ -234,9 +225,7 @@ func TestVPCIsNotCreatedTwice(t *testing.T) {
 			other := b.get()
 			other.Name, other.UID, other.ResourceVersion = "b", "uid-b", ""
 			operation.State{Record: operation.Record{Size: operation.SizeUnknown}, Last: test.other}.Put(other)
-			if err := b.store.Create(t.Context(), other); err != nil {
-				t.Fatal(err)
-			}
+			b.must(b.store.Create(t.Context(), other))
 			b.change(func(c *infrav1.PortalCluster) {
 				operation.State{Record: operation.Record{Size: operation.SizeUnknown}, Last: test.own}.Put(c)
 			})
@@ -247,40 +236,5 @@ func TestVPCIsNotCreatedTwice(t *testing.T) {
 				t.Errorf("%d requests for another VPC", n)
 			}
 		})
-	}
-}
-
-// TestVPCCorrectedDuringACreation corrects the VPC in the second in which the request for the cluster is sent. The correction has no effect on that
-// request. When it has failed, the next one must ask for the corrected VPC.
-func TestVPCCorrectedDuringACreation(t *testing.T) {
-	b := newBench(t, nil)
-	cp := b.withControlPlane()
-	b.until(infrav1.ReadyReason)
-	first := b.get().Status.VPCID
-	portal, err := cloud.New(cloud.Config{BaseURL: b.portal.URL(), Email: "a@portal.example", Password: password, CABundle: b.portal.CAPEM()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := portal.CreateVPC(t.Context(), cloud.CreateVPCRequest{Name: "other"}); err != nil {
-		t.Fatal(err)
-	}
-	for len(b.portal.VPCs()) < 2 {
-		time.Sleep(50 * time.Millisecond)
-	}
-	creation := func(result operation.Result) {
-		op := operation.New(operation.Create, "a-1")
-		op.Record, op.Result = &operation.Record{ZoneID: "z", VPCID: first}, result
-		operation.State{Record: operation.Record{Size: operation.SizeUnknown}, Last: op}.Put(cp)
-		if err := b.store.Update(t.Context(), cp); err != nil {
-			t.Fatal(err)
-		}
-		b.reconcile(5)
-	}
-	b.correct(func(spec *infrav1.PortalClusterSpec) { spec.VPC.Name = "other" }) // accepted, because status does not show the creation yet
-	if creation(""); b.get().Status.VPCID != first {
-		t.Errorf("during the creation, status has %q", b.get().Status.VPCID)
-	}
-	if creation(operation.Failed); b.get().Status.VPCID == first || b.get().Status.VPCID == "" {
-		t.Errorf("the next creation asks for VPC %q, which the user has replaced", b.get().Status.VPCID)
 	}
 }

@@ -3,44 +3,15 @@
 package portalcluster
 
 import (
-	"fmt"
 	"sync"
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/cache"
 	clocktesting "k8s.io/utils/clock/testing"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
-
-// TestOneLookupServesManyClusters checks that PortalClusters that are created together look their VPC up once.
-func TestOneLookupServesManyClusters(t *testing.T) {
-	b := newBench(t, nil)
-	b.reconcile(3)
-	for i := range 5 {
-		other := b.get().DeepCopy()
-		other.Name, other.UID, other.ResourceVersion, other.Status = fmt.Sprintf("other-%d", i), types.UID(fmt.Sprint(i)), "", infrav1.PortalClusterStatus{}
-		if err := b.store.Create(t.Context(), other); err != nil {
-			t.Fatal(err)
-		}
-		for range 3 {
-			if _, err := b.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(other)}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := b.store.Get(t.Context(), client.ObjectKeyFromObject(other), other); err != nil || other.Status.VPCID != b.get().Status.VPCID {
-			t.Errorf("VPC %q, %v", other.Status.VPCID, err)
-		}
-	}
-	if n := b.calls("GET", "/vpcs"); n != 1 {
-		t.Errorf("6 PortalClusters look their VPC up %d times", n)
-	}
-}
 
 // find looks for a VPC.
 func (b *bench) find(portal *cloud.Client, name string, want bool) {
