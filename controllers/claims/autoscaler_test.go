@@ -18,40 +18,39 @@ func usersOwn(n *Node)  { n.ScaleDownSetByUser = true }
 // TestProtectFromAutoscaler checks which Nodes the cluster autoscaler is kept from choosing. In every case the replicas ask for
 // three workers, unless the view says something else.
 func TestProtectFromAutoscaler(t *testing.T) {
-	all := []Node{node("n1", protected), node("n2", protected), node("n3", protected)}
 	tests := map[string]struct {
 		view View
 		want string
 	}{
-		"none has a Pod that must stay":             {View{Nodes: three}, ""},
-		"it had one":                                {View{Nodes: all}, "unprotect n1, unprotect n2, unprotect n3"},
-		"the next to go has one":                    {View{Nodes: []Node{node("n1"), node("n2"), node("n3", pinned)}}, "protect n1, protect n2, protect n3"},
-		"the second has one, so it and those after": {View{Nodes: []Node{node("n1"), node("n2", pinned), node("n3")}}, "protect n1, protect n2"},
-		"the last has one":                          {View{Nodes: []Node{node("n1", pinned), node("n2"), node("n3")}}, "protect n1"},
-		"the oldest go first":                       {View{Order: Oldest, Nodes: []Node{node("n1"), node("n2", pinned), node("n3")}}, "protect n2, protect n3"},
-		"the Pod has moved away from the first":     {View{Nodes: []Node{node("n1", protected), node("n2", protected, pinned), node("n3", protected)}}, "unprotect n3"},
-		"done already":                              {View{Nodes: []Node{node("n1", protected), node("n2", protected, pinned), node("n3")}}, ""},
-		"two have one":                              {View{Nodes: []Node{node("n1", pinned), node("n2", pinned), node("n3")}}, "protect n1, protect n2"},
+		"none has a Pod that must stay":             {see("n1 n2 n3"), ""},
+		"it had one":                                {see("n1:protected n2:protected n3:protected"), "unprotect n1, unprotect n2, unprotect n3"},
+		"the next to go has one":                    {see("n1 n2 n3:pinned"), "protect n1, protect n2, protect n3"},
+		"the second has one, so it and those after": {see("n1 n2:pinned n3"), "protect n1, protect n2"},
+		"the last has one":                          {see("n1:pinned n2 n3"), "protect n1"},
+		"the oldest go first":                       {see("Oldest n1 n2:pinned n3"), "protect n2, protect n3"},
+		"the Pod has moved away from the first":     {see("n1:protected n2:protected:pinned n3:protected"), "unprotect n3"},
+		"done already":                              {see("n1:protected n2:protected:pinned n3"), ""},
+		"two have one":                              {see("n1:pinned n2:pinned n3"), "protect n1, protect n2"},
 
-		"no order":         {View{Order: Random, Nodes: three}, "protect n1, protect n2, protect n3"},
-		"no order, done":   {View{Order: Random, Nodes: all}, ""},
-		"no order, pinned": {View{Order: Random, Nodes: []Node{node("n1", pinned), node("n2"), node("n3")}}, "protect n1, protect n2, protect n3"},
+		"no order":         {see("Random n1 n2 n3"), "protect n1, protect n2, protect n3"},
+		"no order, done":   {see("Random n1:protected n2:protected n3:protected"), ""},
+		"no order, pinned": {see("Random n1:pinned n2 n3"), "protect n1, protect n2, protect n3"},
 
-		"more workers than replicas":             {View{Desired: 2, Nodes: three}, "protect n1, protect n2, protect n3"},
-		"more, and their drain has ended":        {View{Desired: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", just)}}, "protect n1, protect n2, protect n3"},
-		"more, and the portal is asked for less": {View{Desired: 2, Size: 2, Activity: RemovingNodes, Target: 2, Nodes: three}, "protect n1, protect n2, protect n3"},
-		"as many, but the job still runs":        {View{Activity: RemovingNodes, Target: 3, Nodes: all}, ""},
-		"as many, and the job has ended":         {View{Nodes: all}, "unprotect n1, unprotect n2, unprotect n3"},
-		"the portal replaces nodes":              {View{Activity: ReplacingNodes, Nodes: three}, "protect n1, protect n2, protect n3"},
-		"the portal adds nodes":                  {View{Desired: 4, Size: 4, Activity: AddingNodes, Nodes: all}, "unprotect n1, unprotect n2, unprotect n3"},
-		"fewer workers than replicas":            {View{Desired: 4, Nodes: all}, "unprotect n1, unprotect n2, unprotect n3"},
+		"more workers than replicas":             {see("2/0 n1 n2 n3"), "protect n1, protect n2, protect n3"},
+		"more, and their drain has ended":        {see("2/0 n1 n2 n3:just"), "protect n1, protect n2, protect n3"},
+		"more, and the portal is asked for less": {see("2/2 removing target=2 n1 n2 n3"), "protect n1, protect n2, protect n3"},
+		"as many, but the job still runs":        {see("removing target=3 n1:protected n2:protected n3:protected"), ""},
+		"as many, and the job has ended":         {see("n1:protected n2:protected n3:protected"), "unprotect n1, unprotect n2, unprotect n3"},
+		"the portal replaces nodes":              {see("replacing n1 n2 n3"), "protect n1, protect n2, protect n3"},
+		"the portal adds nodes":                  {see("4/4 adding n1:protected n2:protected n3:protected"), "unprotect n1, unprotect n2, unprotect n3"},
+		"fewer workers than replicas":            {see("4/0 n1:protected n2:protected n3:protected"), "unprotect n1, unprotect n2, unprotect n3"},
 
-		"those of the pool always are":             {View{Nodes: three, Pool: pool(0, "n2")}, "protect n2"},
-		"also those that a Machine took, and back": {View{Nodes: []Node{node("n1", protected), node("n2", protected), node("n3")}, Pool: pool(0, "n1")}, "unprotect n2"},
+		"those of the pool always are":             {see("n1 n2 n3 pool=0:n2"), "protect n2"},
+		"also those that a Machine took, and back": {see("n1:protected n2:protected n3 pool=0:n1"), "unprotect n2"},
 
-		"the user's true counts like a Pod, and stays as it is": {View{Nodes: []Node{node("n1"), node("n2", usersTrue), node("n3")}}, "protect n1"},
-		"the user's own value stays while all are protected":    {View{Desired: 2, Nodes: []Node{node("n1"), node("n2", usersOwn), node("n3")}}, "protect n1, protect n3"},
-		"and afterwards": {View{Nodes: []Node{node("n1", protected), node("n2", usersOwn), node("n3", protected)}}, "unprotect n1, unprotect n3"},
+		"the user's true counts like a Pod, and stays as it is": {see("n1 n2:usersTrue n3"), "protect n1"},
+		"the user's own value stays while all are protected":    {see("2/0 n1 n2:usersOwn n3"), "protect n1, protect n3"},
+		"and afterwards": {see("n1:protected n2:usersOwn n3:protected"), "unprotect n1, unprotect n3"},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -72,14 +71,14 @@ func TestScaleDownNotAutoscaled(t *testing.T) {
 		view View
 		want string
 	}{
-		"never was":                  {View{Nodes: []Node{node("n1"), node("n2", pinned), node("n3")}}, ""},
-		"never was, too many":        {View{Desired: 2, Nodes: three}, ""},
-		"never was, no order":        {View{Order: Random, Nodes: three}, ""},
-		"not any more":               {View{Nodes: []Node{node("n1", protected), node("n2", protected, pinned), node("n3")}}, "unprotect n1, unprotect n2"},
-		"not any more, too many":     {View{Desired: 2, Nodes: []Node{node("n1", protected), node("n2"), node("n3", protected)}}, "unprotect n1, unprotect n3"},
-		"not any more, no order":     {View{Order: Random, Nodes: []Node{node("n1", protected), node("n2"), node("n3")}}, "unprotect n1"},
-		"not any more, of the pool":  {View{Nodes: []Node{node("n1", protected), node("n2"), node("n3")}, Pool: pool(0, "n1")}, "unprotect n1"},
-		"not any more, user's value": {View{Nodes: []Node{node("n1", usersTrue), node("n2", usersOwn), node("n3")}}, ""},
+		"never was":                  {see("n1 n2:pinned n3"), ""},
+		"never was, too many":        {see("2/0 n1 n2 n3"), ""},
+		"never was, no order":        {see("Random n1 n2 n3"), ""},
+		"not any more":               {see("n1:protected n2:protected:pinned n3"), "unprotect n1, unprotect n2"},
+		"not any more, too many":     {see("2/0 n1:protected n2 n3:protected"), "unprotect n1, unprotect n3"},
+		"not any more, no order":     {see("Random n1:protected n2 n3"), "unprotect n1"},
+		"not any more, of the pool":  {see("n1:protected n2 n3 pool=0:n1"), "unprotect n1"},
+		"not any more, user's value": {see("n1:usersTrue n2:usersOwn n3"), ""},
 	} {
 		t.Run(title, func(t *testing.T) {
 			view := autoscaledView(test.view)

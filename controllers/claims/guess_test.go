@@ -65,21 +65,18 @@ func (w *world) settleCounting() (lost int) {
 
 // TestAssumedOrder checks that a request removes one node while the order of removal is assumed, unless no node stays.
 func TestAssumedOrder(t *testing.T) {
-	one, two, last := threeBound[:1], threeBound[:2], []Node{node("n1"), node("n2", gone), node("n3", gone)}
-	all := []Node{node("n1", gone), node("n2", gone), node("n3", gone)}
 	tests := rules{
-		"one too many":                            {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: two}, "scale 2"},
-		"two too many":                            {View{Desired: 1, Size: 3, Nodes: last, Machines: one}, "scale 2"},
-		"the same, and the size is uncertain":     {View{Desired: 1, Size: 3, SizeUncertain: true, Nodes: last, Machines: one}, "scale 2"},
-		"the same, and it was never known":        {View{Desired: 1, Size: -1, Nodes: last, Machines: one}, "scale 2"},
-		"more than exist":                         {View{Desired: 1, Size: 5, SizeUncertain: true, Nodes: last, Machines: one}, "scale 2"},
-		"all, drained: no order is needed":        {View{Size: 3, Nodes: all}, "scale 0"},
-		"all, drained, and the size is uncertain": {View{Size: 3, SizeUncertain: true, Nodes: all}, "scale 0"},
-		"all, and one still drains":               {View{Size: 3, Nodes: []Node{node("n1", evicting), node("n2", gone), node("n3", gone)}}, "evict n1, scale 2"},
-		"the answer was lost":                     {View{Desired: 1, Size: 3, SizeUncertain: true, Activity: RemovingNodes, Target: 2, AnswerLost: true, MayResend: true, Nodes: last, Machines: one}, "shield m1, scale 2"},
-		"a request must not add nodes": {View{Desired: 3, Size: 5, SizeUncertain: true, Machines: threeBound,
-			Nodes: []Node{node("n1"), node("n2", notReady), node("n3", notReady), node("n4", gone), node("n5", gone)}}, "scale 3"},
-		"a roll-out on lost nodes": {View{Desired: 1, Size: 4, SizeUncertain: true, Nodes: []Node{node("n1"), node("n2"), node("n3", lost), node("n4", gone)}, Machines: threeBound}, "scale 3"},
+		"one too many":                            {see("2/3 n1 n2 n3:gone m1/n1 m2/n2"), "scale 2"},
+		"two too many":                            {see("1/3 n1 n2:gone n3:gone m1/n1"), "scale 2"},
+		"the same, and the size is uncertain":     {see("1/3 uncertain n1 n2:gone n3:gone m1/n1"), "scale 2"},
+		"the same, and it was never known":        {see("1/-1 n1 n2:gone n3:gone m1/n1"), "scale 2"},
+		"more than exist":                         {see("1/5 uncertain n1 n2:gone n3:gone m1/n1"), "scale 2"},
+		"all, drained: no order is needed":        {see("0/3 n1:gone n2:gone n3:gone"), "scale 0"},
+		"all, drained, and the size is uncertain": {see("0/3 uncertain n1:gone n2:gone n3:gone"), "scale 0"},
+		"all, and one still drains":               {see("0/3 n1:evicting n2:gone n3:gone"), "evict n1, scale 2"},
+		"the answer was lost":                     {see("1/3 uncertain removing target=2 answerLost mayResend n1 n2:gone n3:gone m1/n1"), "shield m1, scale 2"},
+		"a request must not add nodes":            {see("3/5 uncertain n1 n2:notReady n3:notReady n4:gone n5:gone m1/n1 m2/n2 m3/n3"), "scale 3"},
+		"a roll-out on lost nodes":                {see("1/4 uncertain n1 n2 n3:lost n4:gone m1/n1 m2/n2 m3/n3"), "scale 3"},
 	}
 	for title, test := range tests {
 		test.view.OrderAssumed = true

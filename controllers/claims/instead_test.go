@@ -35,15 +35,9 @@ func TestBatch(t *testing.T) {
 		"two of three go: the third is drained too, and its Machine is shielded": {
 			View{Desired: 3, Size: 5, Nodes: batch(), Machines: bound}, "shield m3, evict n5, evict n4, evict n3",
 		},
-		"the portal waits for the third": {
-			View{Desired: 3, Size: 5, Nodes: batch(evicting, drainedNow, drainedNow), Machines: held}, "evict n3",
-		},
-		"all are drained: one request": {
-			View{Desired: 3, Size: 5, Nodes: batch(gone, gone, gone), Machines: held}, "scale 3",
-		},
-		"but its Machine could be remediated": {
-			View{Desired: 3, Size: 5, Nodes: batch(gone, drainedNow, drainedNow), Machines: bound}, "shield m3",
-		},
+		"the portal waits for the third":      {View{Desired: 3, Size: 5, Nodes: batch(evicting, drainedNow, drainedNow), Machines: held}, "evict n3"},
+		"all are drained: one request":        {View{Desired: 3, Size: 5, Nodes: batch(gone, gone, gone), Machines: held}, "scale 3"},
+		"but its Machine could be remediated": {View{Desired: 3, Size: 5, Nodes: batch(gone, drainedNow, drainedNow), Machines: bound}, "shield m3"},
 		"the order between batches is a guess too: one node, to see it": {
 			View{Desired: 3, Size: 5, OrderAssumed: true, Nodes: batch(gone, gone, gone), Machines: held}, "scale 4",
 		},
@@ -56,9 +50,7 @@ func TestBatch(t *testing.T) {
 		"the portal has chosen: what stays takes Pods again": {
 			View{Desired: 3, Size: 3, Nodes: []Node{node("n1", a), node("n2", a), node("n3", b, gone)}, Machines: held}, "uncordon n3, unshield m3",
 		},
-		"all three go: none may stay": {
-			View{Desired: 2, Size: 5, Nodes: batch(gone, gone, gone), Machines: bound[:2]}, "scale 2",
-		},
+		"all three go: none may stay": {View{Desired: 2, Size: 5, Nodes: batch(gone, gone, gone), Machines: bound[:2]}, "scale 2"},
 		"one of three goes: too many to drain, so it is a guess": {
 			View{Desired: 4, Size: 5, Nodes: batch(none, none, gone), Machines: five}, "scale 4",
 		},
@@ -99,9 +91,7 @@ func TestNoteBatch(t *testing.T) {
 				Nodes: []Node{node("n1", fresh), node("n2", fresh), node("n3", fresh)}, Machines: threeBound,
 			}, "batch n2, batch n3",
 		},
-		"not again": {
-			View{Desired: 3, Size: 3, Batch: "op2", Older: older, Nodes: three, Machines: threeBound}, "",
-		},
+		"not again": {View{Desired: 3, Size: 3, Batch: "op2", Older: older, Nodes: three, Machines: threeBound}, ""},
 		"nothing is known about the nodes before it": {
 			View{Desired: 3, Size: 3, Batch: "op1", Nodes: []Node{node("n1", fresh), node("n2", fresh), node("n3", fresh)}, Machines: threeBound}, "",
 		},

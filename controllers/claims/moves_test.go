@@ -19,7 +19,7 @@ func TestReasons(t *testing.T) {
 		want []string
 	}{
 		"bind": {
-			View{Desired: 2, Size: 2, Nodes: []Node{node("n1", nameless), node("n2", remediated)}, Machines: []Machine{machine("m1", ""), machine("m2", "n9")}},
+			see("2/2 n1:nameless n2:remediated m1 m2/n9"),
 			[]string{
 				"n1, Gave the Node a providerID: Machine m1 gets it",
 				"m1, Put the deletion hooks on the Machine: it had no Node",
@@ -28,20 +28,10 @@ func TestReasons(t *testing.T) {
 				"m2, Moved the Machine to another Node: its Node n9 is gone",
 			},
 		},
-		"bound before": {
-			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", func(m *Machine) { m.PreDrain, m.PreTerminate = false, false })}},
-			[]string{
-				"m1, Put the deletion hooks on the Machine: it has Node n1",
-			},
-		},
-		"point": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n3")}, Machines: []Machine{machine("m1", "n3", func(m *Machine) { m.NodeRef = "n1" })}},
-			[]string{
-				"m1, Set the nodeRef of the Machine: it has Node n3",
-			},
-		},
+		"bound before": {see("1/1 n1 m1/n1:unhooked"), []string{"m1, Put the deletion hooks on the Machine: it has Node n1"}},
+		"point":        {see("1/1 n3 m1/n3:ref=n1"), []string{"m1, Set the nodeRef of the Machine: it has Node n3"}},
 		"takeover": {
-			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", of("a"), outdated), machine("m3", "", of("a"))}},
+			see("1/1 n1 m1/n1:of=a:outdated m3:of=a"),
 			[]string{
 				"m1, Marked the Machine to be deleted first: the up-to-date Machine m3 takes its Node over",
 				"m3, Put the deletion hooks on the Machine: it takes the Node of the outdated Machine m1 over",
@@ -50,113 +40,82 @@ func TestReasons(t *testing.T) {
 		},
 		"its node is lost": {
 			View{Desired: 2, Size: 2, Nodes: []Node{node("n1"), node("n2", notReady, long)}, Machines: []Machine{machine("m2", "n2")}},
-			[]string{
-				"m2, Moved the Machine to another Node: Node n2 has not been Ready since 2026-01-01T00:00:00Z",
-			},
+			[]string{"m2, Moved the Machine to another Node: Node n2 has not been Ready since 2026-01-01T00:00:00Z"},
 		},
-		"two share a node": {
-			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1"), machine("m2", "n1")}},
-			[]string{
-				"m2, Moved the Machine to another Node: it shared Node n1",
-			},
-		},
+		"two share a node": {see("2/2 n1 n2 m1/n1 m2/n1"), []string{"m2, Moved the Machine to another Node: it shared Node n1"}},
 		"the order is another one": {
-			View{Desired: 2, Size: 3, Order: Oldest, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2")}},
+			see("2/3 Oldest n1 n2 n3:gone m1/n1 m2/n2"),
 			[]string{
 				"n3, Made the Node schedulable: it stays, and Machine m1 takes it",
 				"m1, Moved the Machine to another Node: the sum of the replicas is 2, and the number of workers is 3. The portal is expected to remove Node n1 next (Oldest first)",
 			},
 		},
 		"swap": {
-			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n3")}},
+			see("2/3 n1 n2 n3 m1/n1:deleting m2/n2 m3/n3"),
 			[]string{
 				"m3, Moved the Machine to another Node: the sum of the replicas is 2, and the number of workers is 3. The portal is expected to remove Node n3 next (Newest first). Machine m1, which is being deleted, gets Node n3",
 			},
 		},
 		"swap, next": {
-			View{Desired: 2, Size: 3, OrderAssumed: true, Nodes: []Node{node("n1", tainted), three[1], three[2]}, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n1", was("n3"))}},
+			see("2/3 assumed n1:tainted n2 n3 m1/n1:deleting m2/n2 m3/n1:was=n3"),
 			[]string{
 				"n1, Made the Node schedulable: it stays, with another Machine",
 				"m1, Moved the Machine to another Node: the sum of the replicas is 2, and the number of workers is 3. The portal is expected to remove Node n3 next (Newest first, which is assumed)",
 			},
 		},
 		"core may drain": {
-			View{Desired: 2, Size: 3, Order: Random, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n3")}},
+			see("2/3 Random n1 n2 n3 m1/n1:deleting m2/n2 m3/n3"),
 			[]string{
 				"m1, Let core drain the Node: the sum of the replicas is 2, and the number of workers is 3. The portal is expected to remove Node n1 next (its order is unknown)",
 			},
 		},
 		"core has drained": {
-			View{Desired: 1, Size: 2, Nodes: []Node{node("n1"), node("n2", cordoned)}, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", drained, ruled("a"))}},
+			see("1/2 n1 n2:cordoned m1/n1 m2/n2:drained:ruled=a"),
 			[]string{
 				"n2, Recorded that the Node is drained, Noted the Machine's rules for drains on the Node: core has drained it for Machine m2",
 				"m2, Released the Machine from its Node: core has drained its Node",
 			},
 		},
 		"core has drained a node that stays": {
-			View{Desired: 2, Size: 2, Nodes: []Node{node("n1"), node("n2", cordoned)}, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", drained)}},
+			see("2/2 n1 n2:cordoned m1/n1 m2/n2:drained"),
 			[]string{
 				"m2, Released the Machine from its Node: its Node is not among those that are removed next: the sum of the replicas is 2, and the number of workers is 2",
 			},
 		},
 		"held, and the node stays": {
-			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting, unhealthy)}},
+			see("1/1 n1 m1/n1:deleting:unhealthy"),
 			[]string{
 				"n1, Noted on the Node that a MachineHealthCheck replaced its Machine: Machine m1 was unhealthy",
 				"m1, Released the Machine from its Node: its Node is not among those that are removed next: the sum of the replicas is 1, and the number of workers is 1",
 			},
 		},
 		"core went past the drain": {
-			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m2", "n1", deleting, func(m *Machine) { m.Drained = true })}},
-			[]string{
-				"m2, Released the Machine from its Node: core went past the drain, because it knew no Node",
-			},
+			see("1/1 n1 m2/n1:passed"), []string{"m2, Released the Machine from its Node: core went past the drain, because it knew no Node"},
 		},
-		"the node is gone": {
-			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1"), machine("m3", "n3", drained)}},
-			[]string{
-				"m3, Released the Machine from its Node: its Node is gone",
-			},
-		},
-		"never had a node": {
-			View{Desired: 0, Size: 0, Machines: []Machine{machine("m2", "", deleting, func(m *Machine) { m.PreDrain, m.PreTerminate = true, true })}},
-			[]string{
-				"m2, Removed the deletion hooks from the Machine: it never had a Node",
-			},
-		},
-		"released": {
-			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached, shown)}},
-			[]string{
-				"m1, Removed the nodeRef of the Machine: it was released",
-			},
-		},
+		"the node is gone": {see("1/1 n1 m1/n1 m3/n3:drained"), []string{"m3, Released the Machine from its Node: its Node is gone"}},
+		"never had a node": {see("0/0 m2:deleting:hooked"), []string{"m2, Removed the deletion hooks from the Machine: it never had a Node"}},
+		"released":         {see("0/0 m1/n1:detached:shown"), []string{"m1, Removed the nodeRef of the Machine: it was released"}},
 		"released, and the node stays": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1", drained, detached, shown, forgotten), machine("m2", "n1")}},
-			[]string{
-				"n1, Made the Node schedulable: it stays, and Machine m1 was released",
-			},
+			see("1/1 n1:cordoned m1/n1:drained:detached:shown:forgotten m2/n1"),
+			[]string{"n1, Made the Node schedulable: it stays, and Machine m1 was released"},
 		},
 		"released and forgotten": {
-			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached, shown, forgotten)}},
-			[]string{
-				"m1, Removed the deletion hooks from the Machine: it was released, and names no Node",
-			},
+			see("0/0 m1/n1:detached:shown:forgotten"),
+			[]string{"m1, Removed the deletion hooks from the Machine: it was released, and names no Node"},
 		},
 		"restored": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1", draining, kept)}},
+			see("1/1 n1:cordoned m1/n1:draining:kept"),
 			[]string{
 				"n1, Made the Node schedulable: Machine m1 is not being deleted any more",
 				"m1, Put the deletion hooks on the Machine: it is not being deleted any more",
 			},
 		},
 		"a drained node stays": {
-			View{Desired: 2, Size: 2, Nodes: []Node{node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2")}},
-			[]string{
-				"n3, Made the Node schedulable: it stays: the sum of the replicas is 2, and the number of workers is 2",
-			},
+			see("2/2 n2 n3:gone m1/n1 m2/n2"),
+			[]string{"n3, Made the Node schedulable: it stays: the sum of the replicas is 2, and the number of workers is 2"},
 		},
 		"a node without a Machine": {
-			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1")}},
+			see("1/2 n1 n2 m1/n1"),
 			[]string{
 				"n2, : no Machine has it, and the sum of the replicas is 1, and the number of workers is 2. The portal is expected to remove Node n2 next (Newest first)",
 			},
@@ -168,76 +127,64 @@ func TestReasons(t *testing.T) {
 			},
 		},
 		"shield": {
-			View{Desired: 1, Size: 1, Activity: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1")}},
-			[]string{
-				"m1, Kept MachineHealthChecks from remediating the Machine: the portal removes or replaces nodes",
-			},
+			see("1/1 replacing n1 m1/n1"),
+			[]string{"m1, Kept MachineHealthChecks from remediating the Machine: the portal removes or replaces nodes"},
 		},
 		"shield ends": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", remediated)}, Machines: []Machine{machine("m2", "n1", shielded)}},
+			see("1/1 n1:remediated m2/n1:shielded"),
 			[]string{
 				"n1, Removed the note about the replaced Machine from the Node: it is healthy",
 				"m2, Let MachineHealthChecks remediate the Machine: the portal is at rest, and Node n1 is healthy",
 			},
 		},
 		"autoscaler: a Pod must stay": {
-			View{Autoscaled: true, Desired: 2, Size: 2, Nodes: []Node{node("n1"), node("n2", pinned)}, Machines: threeBound[:2]},
+			see("2/2 autoscaled n1 n2:pinned m1/n1 m2/n2"),
 			[]string{
 				"n1, Kept the cluster autoscaler from removing the Node: the cluster autoscaler may remove the nodes that the portal removes first (Newest first), up to one with a Pod that must stay",
 				"n2, Kept the cluster autoscaler from removing the Node: the cluster autoscaler may remove the nodes that the portal removes first (Newest first), up to one with a Pod that must stay",
 			},
 		},
 		"autoscaler: not now": {
-			View{Autoscaled: true, Order: Random, Desired: 1, Size: 1, Nodes: three[:1], Machines: threeBound[:1]},
+			see("1/1 autoscaled Random n1 m1/n1"),
 			[]string{
 				"n1, Kept the cluster autoscaler from removing the Node: the cluster autoscaler may remove no node now: the sum of the replicas is 1, and the number of workers is 1",
 			},
 		},
 		"autoscaler: none": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", protected)}, Machines: threeBound[:1]},
-			[]string{
-				"n1, Let the cluster autoscaler remove the Node: the cluster autoscaler scales nothing here",
-			},
+			see("1/1 n1:protected m1/n1"), []string{"n1, Let the cluster autoscaler remove the Node: the cluster autoscaler scales nothing here"},
 		},
 		"pool": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", nameless)}, Pool: &Pool{Replicas: 1}},
+			see("1/1 n1:nameless pool=1"),
 			[]string{
 				", Changed the list of the pool: the pool lists the Nodes that belong to it",
 				"n1, Gave the Node a providerID: it belongs to the pool",
 			},
 		},
-		"scale up": {
-			View{Desired: 5, Size: 3, Nodes: three, Machines: threeBound},
-			[]string{
-				"scale to 5: the sum of the replicas is 5, and the number of workers is 3",
-			},
-		},
+		"scale up": {see("5/3 n1 n2 n3 m1/n1 m2/n2 m3/n3"), []string{"scale to 5: the sum of the replicas is 5, and the number of workers is 3"}},
 		"scale down": {
-			View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", gone), node("n3", gone)}, Machines: threeBound[:1]},
+			see("1/3 n1 n2:gone n3:gone m1/n1"),
 			[]string{
 				"scale to 1: the sum of the replicas is 1, and the number of workers is 3; drained, and expected to be removed (Newest first): n3, n2",
 			},
 		},
 		"scale down, uncertain": {
-			View{Desired: 1, Size: 2, SizeUncertain: true, Nodes: []Node{node("n1"), node("n2", gone)}, Machines: threeBound[:1]},
+			see("1/2 uncertain n1 n2:gone m1/n1"),
 			[]string{
 				"scale to 1: the sum of the replicas is 1, and the number of workers is 2; it is uncertain how many workers the portal runs; drained, and expected to be removed (Newest first): n2",
 			},
 		},
 		"scale down, no order": {
-			View{Desired: 2, Size: 3, Order: Random, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: threeBound[:2]},
+			see("2/3 Random n1 n2 n3:gone m1/n1 m2/n2"),
 			[]string{
 				"scale to 2: the sum of the replicas is 2, and the number of workers is 3; drained, and expected to be removed (its order is unknown): n3",
 			},
 		},
 		"the answer was lost": {
-			View{Desired: 3, Size: 2, SizeUncertain: true, AnswerLost: true, MayResend: true, Activity: AddingNodes, Target: 3, Nodes: three[:2], Machines: threeBound[:2]},
-			[]string{
-				"scale to 3: the sum of the replicas is 3, and the number of workers is 2; the answer to the last request was lost",
-			},
+			see("3/2 uncertain answerLost mayResend adding target=3 n1 n2 m1/n1 m2/n2"),
+			[]string{"scale to 3: the sum of the replicas is 3, and the number of workers is 2; the answer to the last request was lost"},
 		},
 		"no object asks": {
-			View{Unasked: true, Size: 2, Nodes: []Node{node("n1"), node("n2", gone)}},
+			see("0/2 unasked n1 n2:gone"),
 			[]string{
 				"scale to 1: no object asks for workers, and the number of workers is 2; drained, and expected to be removed (Newest first): n2",
 			},

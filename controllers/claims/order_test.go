@@ -84,9 +84,7 @@ func TestLearnWithinABatch(t *testing.T) {
 			Evidence{Order: Newest, Within: within(Newest, Random, Newest)}, batch[:4], []string{"n1", "n2", "n4"},
 			Evidence{Order: Newest, Within: within(Random, Random, Random)},
 		},
-		"the whole batch went": {
-			Evidence{}, batch, []string{"n1", "n2"}, Evidence{Order: Newest},
-		},
+		"the whole batch went": {Evidence{}, batch, []string{"n1", "n2"}, Evidence{Order: Newest}},
 		"of one second, and not in any list: the names show it, by number": {
 			Evidence{}, together, []string{"n1", "n3", "n4"}, Evidence{Order: Newest, Within: within("", "", Newest)},
 		},

@@ -70,151 +70,66 @@ func passed(m *Machine)   { m.Deleting, m.Drained = true, true } // core went pa
 func TestWaits(t *testing.T) {
 	outcomes{
 		"for nothing": {View{}, ""},
-		"for a node":  {View{Machines: []Machine{machine("m2", "")}}, "1 unbound"},
-		"for a template that the portal can honor": {
-			View{Machines: []Machine{machine("m3", "", mismatch)}}, "mismatched m3",
-		},
-		"not for the template of a Machine that has a node": {
-			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", mismatch)}}, "",
-		},
-		"nor for that of an outdated one": {
-			View{Machines: []Machine{machine("m3", "", mismatch, outdated)}}, "",
-		},
-		"for other nodes than those that are gone, of Machines that are up to date first": {
-			View{Machines: []Machine{machine("m1", "n2", outdated), machine("m2", "n9")}}, "2 unbound; lost n9 n2",
-		},
-		"a free node that is not Ready has a minute": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady, young)}}, "1 free; after 30s",
-		},
-		"its minute is over": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady)}}, "1 free",
-		},
-		"a node that is Ready needs no time": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", young)}}, "1 free",
-		},
-		"a node that a Machine holds needs none either": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady, young)}, Machines: []Machine{machine("m1", "n1")}}, "not ready n1",
-		},
-		"nor one while others are on order": {
-			View{Desired: 2, Size: 2, Activity: AddingNodes, Nodes: []Node{node("n1", notReady, young)}}, "1 free",
-		},
-		"nor one while the number of workers is uncertain": {
-			View{Desired: 2, Size: 1, SizeUncertain: true, Nodes: []Node{node("n1", notReady, young)}}, "scale 2; 1 free",
-		},
-		"a node that goes is drained, and looked at again": {
-			View{Size: 1, Nodes: []Node{node("n1", notReady, young)}}, "evict n1; 1 free; after 5s",
-		},
-		"for the drain of core": {
-			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", draining)}}, "draining m2",
-		},
-		"for the drain that it has core begin": {
-			View{Size: 2, Nodes: three[:2], Machines: []Machine{machine("m2", "n2", deleting), machine("m3", "n1", deleting)}},
-			"drain m2, drain m3; draining m2 m3",
-		},
-		"for no drain of a Machine whose node is gone": {
-			View{Size: 0, Machines: []Machine{machine("m1", "n1", draining)}}, "detach m1",
-		},
-		"for no drain of a Machine that core has yet to hold": {
-			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting, unhooked)}}, "",
-		},
+		"for a node":  {see("m2"), "1 unbound"},
+		"for a template that the portal can honor":                                        {see("m3:mismatch"), "mismatched m3"},
+		"not for the template of a Machine that has a node":                               {see("1/1 n1 m1/n1:mismatch"), ""},
+		"nor for that of an outdated one":                                                 {see("m3:mismatch:outdated"), ""},
+		"for other nodes than those that are gone, of Machines that are up to date first": {see("m1/n2:outdated m2/n9"), "2 unbound; lost n9 n2"},
+		"a free node that is not Ready has a minute":                                      {see("1/1 n1:notReady:young"), "1 free; after 30s"},
+		"its minute is over":                                                              {see("1/1 n1:notReady"), "1 free"},
+		"a node that is Ready needs no time":                                              {see("1/1 n1:young"), "1 free"},
+		"a node that a Machine holds needs none either":                                   {see("1/1 n1:notReady:young m1/n1"), "not ready n1"},
+		"nor one while others are on order":                                               {see("2/2 adding n1:notReady:young"), "1 free"},
+		"nor one while the number of workers is uncertain":                                {see("2/1 uncertain n1:notReady:young"), "scale 2; 1 free"},
+		"a node that goes is drained, and looked at again":                                {see("0/1 n1:notReady:young"), "evict n1; 1 free; after 5s"},
+		"for the drain of core":                                                           {see("1/2 n1 n2 m1/n1 m2/n2:draining"), "draining m2"},
+		"for the drain that it has core begin":                                            {see("0/2 n1 n2 m2/n2:deleting m3/n1:deleting"), "drain m2, drain m3; draining m2 m3"},
+		"for no drain of a Machine whose node is gone":                                    {see("0/0 m1/n1:draining"), "detach m1"},
+		"for no drain of a Machine that core has yet to hold":                             {see("1/1 n1 m1/n1:deleting:unhooked"), ""},
 		"for the drain of a node, and for the removal of a drained one": {
-			View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", asked), node("n3", evicting)}, Machines: threeBound[:1]},
-			"evict n3; draining nodes n3; drained n2; after 5s",
+			see("1/3 n1 n2:asked n3:evicting m1/n1"), "evict n3; draining nodes n3; drained n2; after 5s",
 		},
-		"a node that is cordoned and Ready is free": {
-			View{Desired: 2, Size: 2, Nodes: []Node{node("n1"), node("n2", cordoned)}, Machines: threeBound[:1]}, "1 free",
-		},
+		"a node that is cordoned and Ready is free": {see("2/2 n1 n2:cordoned m1/n1"), "1 free"},
 	}.check(t)
 }
 
 // TestSeparate checks when a Machine that has a node gets another one.
 func TestSeparate(t *testing.T) {
 	outcomes{
-		"two share a node, and none takes over: the younger one gets the free one": {
-			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n2"), machine("m3", "n2")}}, "bind m3/n1",
-		},
-		"one takes the node over: they go on to share it": {
-			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n2", outdated), machine("m3", "n2")}}, "1 free",
-		},
-		"the node is not Ready for long": {
-			View{Desired: 2, Size: 2, Nodes: []Node{node("n1", away), node("n2")}, Machines: threeBound[:1]}, "bind m1/n2; not ready n1",
-		},
-		"not Ready for long, as the free one is": {
-			View{Desired: 2, Size: 2, Nodes: []Node{node("n1", away), node("n2", lost)}, Machines: threeBound[:1]}, "1 free; not ready n1",
-		},
-		"not Ready, but not for long: looked at again when it is": {
-			View{Desired: 2, Size: 2, Nodes: []Node{node("n1", recent), node("n2")}, Machines: threeBound[:1]}, "1 free; not ready n1; after 1m0s",
-		},
-		"Ready": {View{Desired: 2, Size: 2, Nodes: three[:2], Machines: threeBound[:1]}, "1 free"},
-		"not while the portal removes nodes": {
-			View{Desired: 2, Size: 2, Activity: RemovingNodes, Target: 2, Nodes: []Node{node("n1", recent), node("n2", away)}, Machines: []Machine{machine("m1", "n1", shielded), machine("m2", "n2", shielded)}},
-			"not ready n1 n2",
-		},
-		"nor while it replaces them": {
-			View{Desired: 2, Size: 2, Activity: ReplacingNodes, Nodes: []Node{node("n1", away), node("n2")}, Machines: []Machine{machine("m1", "n1", shielded)}},
-			"1 free; not ready n1",
-		},
-		"not to a node that is being drained": {
-			View{Desired: 1, Nodes: []Node{node("n2", evicting)}, Machines: []Machine{machine("m2", "")}}, "scale 1; 1 unbound; 1 free",
-		},
+		"two share a node, and none takes over: the younger one gets the free one": {see("2/2 n1 n2 m1/n2 m3/n2"), "bind m3/n1"},
+		"one takes the node over: they go on to share it":                          {see("2/2 n1 n2 m1/n2:outdated m3/n2"), "1 free"},
+		"the node is not Ready for long":                                           {see("2/2 n1:away n2 m1/n1"), "bind m1/n2; not ready n1"},
+		"not Ready for long, as the free one is":                                   {see("2/2 n1:away n2:lost m1/n1"), "1 free; not ready n1"},
+		"not Ready, but not for long: looked at again when it is":                  {see("2/2 n1:recent n2 m1/n1"), "1 free; not ready n1; after 1m0s"},
+		"Ready":                               {see("2/2 n1 n2 m1/n1"), "1 free"},
+		"not while the portal removes nodes":  {see("2/2 removing target=2 n1:recent n2:away m1/n1:shielded m2/n2:shielded"), "not ready n1 n2"},
+		"nor while it replaces them":          {see("2/2 replacing n1:away n2 m1/n1:shielded"), "1 free; not ready n1"},
+		"not to a node that is being drained": {see("1/0 n2:evicting m2"), "scale 1; 1 unbound; 1 free"},
 	}.check(t)
 }
 
 // TestTakeoverBeyond checks how many Machines may take over nodes, and which nodes.
 func TestTakeoverBeyond(t *testing.T) {
 	outcomes{
-		"the one that takes over is not without a node": {
-			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", outdated), machine("m4", "")}},
-			"delete-first m1, hooks m4, bind m4/n1",
-		},
+		"the one that takes over is not without a node": {see("1/1 n1 m1/n1:outdated m4"), "delete-first m1, hooks m4, bind m4/n1"},
 		"one beyond the number of workers: one takes over, and another one waits": {
-			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", "n2", outdated), machine("m3", ""), machine("m4", "", outdated)}},
-			"delete-first m1, hooks m3, bind m3/n1; 1 unbound",
+			see("2/2 n1 n2 m1/n1:outdated m2/n2:outdated m3 m4:outdated"), "delete-first m1, hooks m3, bind m3/n1; 1 unbound",
 		},
 		"two wait for nodes on order: one may take over": {
-			View{Desired: 3, Size: 3, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", "n2", outdated), machine("m3", ""), machine("m4", "")}},
-			"delete-first m1, hooks m3, bind m3/n1; 1 unbound",
+			see("3/3 n1 n2 m1/n1:outdated m2/n2:outdated m3 m4"), "delete-first m1, hooks m3, bind m3/n1; 1 unbound",
 		},
-		"Machines that share a node are not beyond the number": {
-			View{Desired: 4, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1"), machine("m2", ""), machine("m3", "n2", outdated), machine("m4", "n1")}},
-			"scale 4; 1 unbound",
-		},
-		"nor is one that is being deleted": {
-			View{Desired: 2, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", ""), machine("m2", "n1", outdated), machine("m3", "n1", drained)}},
-			"detach m3, scale 2; 1 unbound",
-		},
-		"nor one whose template the portal cannot honor": {
-			View{Desired: 2, Size: 2, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", ""), machine("m3", "", mismatch)}},
-			"1 unbound; mismatched m3",
-		},
-		"but one with such a template that has a node is": {
-			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m3", "n1", mismatch, outdated), machine("m4", "")}},
-			"delete-first m3, hooks m4, bind m4/n1",
-		},
-		"not the node of another one that is not Ready": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", away)}, Machines: []Machine{machine("m1", ""), machine("m2", "n1", outdated)}},
-			"1 unbound; not ready n1",
-		},
+		"Machines that share a node are not beyond the number": {see("4/2 n1 n2 m1/n1 m2 m3/n2:outdated m4/n1"), "scale 4; 1 unbound"},
+		"nor is one that is being deleted":                     {see("2/1 n1 m1 m2/n1:outdated m3/n1:drained"), "detach m3, scale 2; 1 unbound"},
+		"nor one whose template the portal cannot honor":       {see("2/2 n1 m1/n1:outdated m2 m3:mismatch"), "1 unbound; mismatched m3"},
+		"but one with such a template that has a node is":      {see("1/1 n1 m3/n1:mismatch:outdated m4"), "delete-first m3, hooks m4, bind m4/n1"},
+		"not the node of another one that is not Ready":        {see("1/1 n1:away m1 m2/n1:outdated"), "1 unbound; not ready n1"},
 		"the node of the Machine that is marked already, not of the oldest": {
-			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", "n2", outdated, first), machine("m3", "")}},
-			"hooks m3, bind m3/n2",
+			see("2/2 n1 n2 m1/n1:outdated m2/n2:outdated:first m3"), "hooks m3, bind m3/n2",
 		},
-		"of two that are marked the oldest": {
-			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", outdated, first), machine("m2", "n2", outdated, first), machine("m3", "")}},
-			"hooks m3, bind m3/n1",
-		},
-		"not while the portal removes nodes": {
-			View{Desired: 1, Size: 1, Activity: RemovingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", ""), machine("m3", "n1", outdated, shielded)}},
-			"1 unbound",
-		},
-		"nor while it replaces them": {
-			View{Desired: 1, Size: 1, Activity: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", ""), machine("m3", "n1", outdated, shielded)}},
-			"1 unbound",
-		},
-		"hooks that are missing come back while the portal removes nodes": {
-			View{Desired: 1, Size: 1, Activity: RemovingNodes, Nodes: three[:1], Machines: []Machine{machine("m2", "n1", unhooked, shielded)}},
-			"hooks m2",
-		},
+		"of two that are marked the oldest":                               {see("2/2 n1 n2 m1/n1:outdated:first m2/n2:outdated:first m3"), "hooks m3, bind m3/n1"},
+		"not while the portal removes nodes":                              {see("1/1 removing n1 m1 m3/n1:outdated:shielded"), "1 unbound"},
+		"nor while it replaces them":                                      {see("1/1 replacing n1 m1 m3/n1:outdated:shielded"), "1 unbound"},
+		"hooks that are missing come back while the portal removes nodes": {see("1/1 removing n1 m2/n1:unhooked:shielded"), "hooks m2"},
 	}.check(t)
 	view := View{ClusterID: "c1", Desired: 1, Size: 1, Now: epoch.Add(time.Hour), Nodes: three[:1], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", "")}}
 	for title, test := range map[string]struct {
@@ -239,66 +154,43 @@ func TestTakeoverBeyond(t *testing.T) {
 // TestNeeded checks that a node is removed only if no live Machine needs it.
 func TestNeeded(t *testing.T) {
 	outcomes{
-		"a Machine without a node needs one":                  {View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m2", "")}}, "hooks m2, bind m2/n1"},
-		"one whose template the portal cannot honor does not": {View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "", mismatch)}}, "evict n1; 1 free; mismatched m1; after 5s"},
-		"unless it has a node":                                {View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", mismatch)}}, ""},
-		"two that share a node need one": {
-			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1"), machine("m2", "n1")}}, "evict n2; 1 free; after 5s",
-		},
-		"more nodes than the portal runs: some may be gone":   {View{Nodes: three[:1]}, "1 free"},
-		"it runs none for certain, and a Node is left behind": {View{SizeUncertain: true, Nodes: []Node{node("n1", lost)}}, "scale 0; 1 free; after 20m0s"},
-		"a node that is not Ready counts": {
-			View{Size: 1, Autoscaled: true, Nodes: []Node{node("n1", away)}}, "protect n1, evict n1; 1 free; after 5s",
-		},
-		"also beside one that is": {
-			View{Desired: 1, Size: 2, Autoscaled: true, Nodes: []Node{node("n1"), node("n2", away)}}, "protect n1, protect n2, evict n2; 2 free; after 5s",
-		},
-		"but not while nodes are on order": {
-			View{Desired: 1, Size: 2, Autoscaled: true, Activity: AddingNodes, Nodes: []Node{node("n1"), node("n2", notReady)}, Machines: threeBound[:1]},
-			"1 free; after 10s",
-		},
+		"a Machine without a node needs one":                  {see("0/1 n1 m2"), "hooks m2, bind m2/n1"},
+		"one whose template the portal cannot honor does not": {see("0/1 n1 m1:mismatch"), "evict n1; 1 free; mismatched m1; after 5s"},
+		"unless it has a node":                                {see("0/1 n1 m1/n1:mismatch"), ""},
+		"two that share a node need one":                      {see("1/2 n1 n2 m1/n1 m2/n1"), "evict n2; 1 free; after 5s"},
+		"more nodes than the portal runs: some may be gone":   {see("n1"), "1 free"},
+		"it runs none for certain, and a Node is left behind": {see("uncertain n1:lost"), "scale 0; 1 free; after 20m0s"},
+		"a node that is not Ready counts":                     {see("0/1 autoscaled n1:away"), "protect n1, evict n1; 1 free; after 5s"},
+		"also beside one that is":                             {see("1/2 autoscaled n1 n2:away"), "protect n1, protect n2, evict n2; 2 free; after 5s"},
+		"but not while nodes are on order":                    {see("1/2 autoscaled adding n1 n2:notReady m1/n1"), "1 free; after 10s"},
 	}.check(t)
 }
 
 // TestHeldOnes checks what happens to Machines that are being deleted, by the state of their nodes.
 func TestHeldOnes(t *testing.T) {
 	outcomes{
-		"core may finish already: it gets no drain": {
-			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n2", deleting, unhooked)}}, "1 free",
-		},
-		"two on one node, and core has drained it for one": {
-			View{Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1", drained), machine("m2", "n1", deleting)}},
-			"mark n1, detach m1, detach m2",
-		},
+		"core may finish already: it gets no drain":        {see("1/2 n1 n2 m1/n2:deleting:unhooked"), "1 free"},
+		"two on one node, and core has drained it for one": {see("0/1 n1:cordoned m1/n1:drained m2/n1:deleting"), "mark n1, detach m1, detach m2"},
 		"two on one node, of which one cannot be drained: the live Machine is not moved there": {
-			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n1", passed)}},
-			"detach m1, detach m3",
+			see("1/2 n1 n2 m1/n1:deleting m2/n2 m3/n1:passed"), "detach m1, detach m3",
 		},
-		"its node is gone, and one of the same name goes": {
-			View{Size: 1, Nodes: []Node{node("n1", reborn)}, Machines: []Machine{machine("m1", "n1", deleting)}}, "detach m1, evict n1; 1 free; after 5s",
-		},
-		"core went past the hook: it goes with no node": {
-			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", passed)}}, "detach m1, evict n2; 1 free; after 5s",
-		},
-		"both nodes go: it goes with its own": {
-			View{Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", deleting)}}, "drain m1, evict n2; 1 free; draining m1; after 5s",
-		},
+		"its node is gone, and one of the same name goes": {see("0/1 n1:reborn m1/n1:deleting"), "detach m1, evict n1; 1 free; after 5s"},
+		"core went past the hook: it goes with no node":   {see("1/2 n1 n2 m1/n1:passed"), "detach m1, evict n2; 1 free; after 5s"},
+		"both nodes go: it goes with its own":             {see("0/2 n1 n2 m1/n1:deleting"), "drain m1, evict n2; 1 free; draining m1; after 5s"},
 	}.check(t)
 }
 
 // TestLeftOver checks which Node objects are deleted.
 func TestLeftOver(t *testing.T) {
 	outcomes{
-		"of a drained machine that is gone":         {View{Nodes: []Node{node("n1", gone, away)}}, "delete n1"},
-		"not of one that was not drained":           {View{Nodes: []Node{node("n1", away)}}, ""},
-		"not if the number of workers is not known": {View{Desired: 1, Size: -1, Nodes: []Node{node("n1", gone, away)}}, "drained n1"},
-		"nor if it is uncertain":                    {View{Size: 1, Desired: 1, SizeUncertain: true, Nodes: []Node{node("n1"), node("n2", gone, away)}, Machines: threeBound[:1]}, "scale 1"},
-		"nor while the portal works":                {View{Activity: AddingNodes, Nodes: []Node{node("n1", gone, away)}}, "drained n1"},
-		"nor while fewer others are Ready than the portal runs": {View{Size: 2, Desired: 2, Nodes: []Node{node("n1"), node("n2", gone, away)},
-			Machines: []Machine{machine("m1", "n1")}}, "drained n2"},
-		"not one that a Machine shows, whatever it is": {View{Nodes: []Node{node("n1", reborn, gone, recent)}, Machines: []Machine{machine("m2", "n1")}}, "1 unbound; lost n1"},
-		"not one that a Machine holds":                 {View{Nodes: []Node{node("n1", gone, away)}, Machines: []Machine{machine("m1", "n1", blank)}}, "1 unbound; lost n1"},
-		"but one that a Machine has been released from": {View{Nodes: []Node{node("n1", gone, away)}, Machines: []Machine{machine("m1", "n1", detached, shown, forgotten)}},
-			"remove-hooks m1, delete n1"},
+		"of a drained machine that is gone":                     {see("n1:gone:away"), "delete n1"},
+		"not of one that was not drained":                       {see("n1:away"), ""},
+		"not if the number of workers is not known":             {see("1/-1 n1:gone:away"), "drained n1"},
+		"nor if it is uncertain":                                {see("1/1 uncertain n1 n2:gone:away m1/n1"), "scale 1"},
+		"nor while the portal works":                            {see("adding n1:gone:away"), "drained n1"},
+		"nor while fewer others are Ready than the portal runs": {see("2/2 n1 n2:gone:away m1/n1"), "drained n2"},
+		"not one that a Machine shows, whatever it is":          {see("n1:reborn:gone:recent m2/n1"), "1 unbound; lost n1"},
+		"not one that a Machine holds":                          {see("n1:gone:away m1/n1:blank"), "1 unbound; lost n1"},
+		"but one that a Machine has been released from":         {see("n1:gone:away m1/n1:detached:shown:forgotten"), "remove-hooks m1, delete n1"},
 	}.check(t)
 }

@@ -26,29 +26,17 @@ func ending(nodes ...string) *Pool {
 // TestPool checks which nodes a pool gets, and which it has to wait for.
 func TestPool(t *testing.T) {
 	outcomes{
-		"nodes that no Machine claims": {
-			View{Desired: 3, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1")}, Pool: pool(2)},
-			"list cloud://n3 cloud://n2",
-		},
-		"a Machine that waits comes first": {
-			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "")}, Pool: pool(1)},
-			"list cloud://n2, hooks m1, bind m1/n1",
-		},
+		"nodes that no Machine claims":     {see("3/3 n1 n2 n3 m1/n1 pool=2"), "list cloud://n3 cloud://n2"},
+		"a Machine that waits comes first": {see("2/2 n1 n2 m1 pool=1"), "list cloud://n2, hooks m1, bind m1/n1"},
 		"no more than its replicas: the third node is for a Machine that core has yet to create": {
-			View{Desired: 3, Size: 3, Nodes: three, Pool: pool(2)}, "list cloud://n3 cloud://n2; 1 free",
+			see("3/3 n1 n2 n3 pool=2"), "list cloud://n3 cloud://n2; 1 free",
 		},
-		"the nodes that go first, where the oldest do": {
-			View{Desired: 2, Size: 2, Order: Oldest, Nodes: three[:2], Pool: pool(1)}, "list cloud://n1; 1 free",
-		},
-		"Machines of a roll-out hold all nodes: the pool waits": {
-			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", "n2")}, Pool: pool(1)}, "1 missing",
-		},
-		"complete": {View{Desired: 2, Size: 2, Nodes: three[:2], Pool: pool(2, "n1", "n2")}, ""},
-		"a node without a providerID is listed before it is named": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", nameless)}, Pool: pool(1)}, "list portal://c1/n1, name n1",
-		},
+		"the nodes that go first, where the oldest do":          {see("2/2 Oldest n1 n2 pool=1"), "list cloud://n1; 1 free"},
+		"Machines of a roll-out hold all nodes: the pool waits": {see("2/2 n1 n2 m1/n1:outdated m2/n2 pool=1"), "1 missing"},
+		"complete": {see("2/2 n1 n2 pool=2:n1:n2"), ""},
+		"a node without a providerID is listed before it is named": {see("1/1 n1:nameless pool=1"), "list portal://c1/n1, name n1"},
 		"a node that is not initialized is not listed, or the list would name a providerID that it never has": {
-			View{Desired: 2, Size: 2, Nodes: []Node{node("n1", uninitialized), node("n2")}, Pool: pool(2)}, "list cloud://n2; 1 missing; 1 free",
+			see("2/2 n1:uninitialized n2 pool=2"), "list cloud://n2; 1 missing; 1 free",
 		},
 		"nor under a name that core knows": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", uninitialized)}, Pool: &Pool{Replicas: 1, Known: []string{"n1"}}}, "1 missing; 1 free",
@@ -56,44 +44,20 @@ func TestPool(t *testing.T) {
 		"interrupted between the two": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", nameless)}, Pool: &Pool{Replicas: 1, List: []string{"portal://c1/n1"}}}, "name n1",
 		},
-		"a new Node gets a minute to become Ready": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady, young)}, Pool: pool(1)}, "1 missing; 1 free; after 30s",
-		},
-		"two Nodes with the same providerID are listed once": {
-			View{Desired: 2, Size: 2, Nodes: []Node{node("n1"), node("n2", sameIDAs("n1"))}, Pool: pool(2)}, "list cloud://n1",
-		},
-		"a node of it that is not Ready": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady)}, Pool: pool(1, "n1")}, "not ready n1",
-		},
-		"not while the portal removes nodes": {
-			View{Desired: 2, Size: 2, Activity: RemovingNodes, Target: 1, Nodes: three[:2], Pool: pool(2)}, "2 missing; 2 free",
-		},
-		"a Machine takes no node that the pool needs": {
-			View{Desired: 3, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "")}, Pool: pool(2, "n1", "n2")},
-			"scale 3; 1 unbound",
-		},
-		"but one that the pool has too many, at once: no node goes": {
-			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "")}, Pool: pool(1, "n1", "n2")},
-			"hooks m1, bind m1/n1",
-		},
-		"but not two if it has one too many": {
-			View{Desired: 3, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", ""), machine("m2", "")}, Pool: pool(1, "n1", "n2")},
-			"hooks m1, bind m1/n1, scale 3; 1 unbound",
-		},
+		"a new Node gets a minute to become Ready":                  {see("1/1 n1:notReady:young pool=1"), "1 missing; 1 free; after 30s"},
+		"two Nodes with the same providerID are listed once":        {see("2/2 n1 n2:sameIDAs=n1 pool=2"), "list cloud://n1"},
+		"a node of it that is not Ready":                            {see("1/1 n1:notReady pool=1:n1"), "not ready n1"},
+		"not while the portal removes nodes":                        {see("2/2 removing target=1 n1 n2 pool=2"), "2 missing; 2 free"},
+		"a Machine takes no node that the pool needs":               {see("3/2 n1 n2 m1 pool=2:n1:n2"), "scale 3; 1 unbound"},
+		"but one that the pool has too many, at once: no node goes": {see("2/2 n1 n2 m1 pool=1:n1:n2"), "hooks m1, bind m1/n1"},
+		"but not two if it has one too many":                        {see("3/2 n1 n2 m1 m2 pool=1:n1:n2"), "hooks m1, bind m1/n1, scale 3; 1 unbound"},
 		"a listed node that two Machines share is not one too many": {
-			View{Desired: 3, Size: 2, Nodes: three[:2], Pool: pool(1, "n1", "n2"),
-				Machines: []Machine{machine("m1", "n1", outdated, deleting), machine("m2", "n1"), machine("m3", "")}},
-			"detach m1, scale 3; 1 unbound",
+			see("3/2 n1 n2 m1/n1:outdated:deleting m2/n1 m3 pool=1:n1:n2"), "detach m1, scale 3; 1 unbound",
 		},
-		"the node that a Machine has taken counts no more, but stays listed": {
-			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1")}, Pool: pool(1, "n1", "n2")}, "",
-		},
-		"a Machine gives its node back: it is the pool's": {
-			View{Desired: 2, Size: 2, Nodes: three[:2], Pool: pool(2, "n1")}, "list cloud://n1 cloud://n2",
-		},
+		"the node that a Machine has taken counts no more, but stays listed": {see("2/2 n1 n2 m1/n1 pool=1:n1:n2"), ""},
+		"a Machine gives its node back: it is the pool's":                    {see("2/2 n1 n2 pool=2:n1"), "list cloud://n1 cloud://n2"},
 		"a new Machine of a roll-out takes a node over from an outdated one, not from the pool": {
-			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", "")}, Pool: pool(1, "n2")},
-			"delete-first m1, hooks m2, bind m2/n1",
+			see("2/2 n1 n2 m1/n1:outdated m2 pool=1:n2"), "delete-first m1, hooks m2, bind m2/n1",
 		},
 	}.check(t)
 }
@@ -101,78 +65,37 @@ func TestPool(t *testing.T) {
 // TestPoolShrinks checks how nodes of a pool are removed.
 func TestPoolShrinks(t *testing.T) {
 	outcomes{
-		"the newest is drained by the provider": {
-			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1")}, Pool: pool(1, "n2", "n3")},
-			"evict n3; 1 free; after 5s",
-		},
-		"drained: the portal is asked, the ID stays": {
-			View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "n1")}, Pool: pool(1, "n2", "n3")},
-			"scale 2; drained n3",
-		},
-		"the node is gone and the job runs: the ID stays": {
-			View{Desired: 2, Size: 2, Activity: RemovingNodes, Target: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", shielded)}, Pool: pool(1, "n2", "n3")},
-			"",
-		},
-		"the job has ended: the ID goes": {
-			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1")}, Pool: pool(1, "n2", "n3")},
-			"list cloud://n2",
-		},
-		"the Node object is left behind: the ID stays": {
-			View{Desired: 2, Size: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)}, Machines: []Machine{machine("m1", "n1")}, Pool: pool(1, "n2", "n3")},
-			"",
-		},
+		"the newest is drained by the provider":           {see("2/3 n1 n2 n3 m1/n1 pool=1:n2:n3"), "evict n3; 1 free; after 5s"},
+		"drained: the portal is asked, the ID stays":      {see("2/3 n1 n2 n3:gone m1/n1 pool=1:n2:n3"), "scale 2; drained n3"},
+		"the node is gone and the job runs: the ID stays": {see("2/2 removing target=2 n1 n2 m1/n1:shielded pool=1:n2:n3"), ""},
+		"the job has ended: the ID goes":                  {see("2/2 n1 n2 m1/n1 pool=1:n2:n3"), "list cloud://n2"},
+		"the Node object is left behind: the ID stays":    {see("2/2 n1 n2 n3:notReady m1/n1 pool=1:n2:n3"), ""},
 		"the Node counts as no worker any more: the ID stays": {
 			View{Desired: 1, Size: 1, Nodes: three[:1], Pool: &Pool{Replicas: 1, List: []string{"cloud://n1", "cloud://n2"}, Others: []string{"cloud://n2"}}},
 			"",
 		},
-		"the portal replaces nodes: one that comes back has its ID still": {
-			View{Desired: 2, Size: 2, Activity: ReplacingNodes, Nodes: three[:1], Pool: pool(2, "n1", "n2")}, "1 missing",
-		},
-		"a Machine holds the newest: it moves to the node that the pool has too many": {
-			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n3")}, Pool: pool(1, "n1", "n2")},
-			"bind m1/n1",
-		},
+		"the portal replaces nodes: one that comes back has its ID still":             {see("2/2 replacing n1 pool=2:n1:n2"), "1 missing"},
+		"a Machine holds the newest: it moves to the node that the pool has too many": {see("2/3 n1 n2 n3 m1/n3 pool=1:n1:n2"), "bind m1/n1"},
 		"a Machine goes, and the newest is the pool's: core drains that one, and the pool gets the Machine's": {
-			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting)}, Pool: pool(2, "n2", "n3")},
-			"swap m1/n3; 1 missing",
+			see("2/3 n1 n2 n3 m1/n1:deleting pool=2:n2:n3"), "swap m1/n3; 1 missing",
 		},
-		"core has yet to delete a Machine: the pool's node waits for it": {
-			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1")}, Pool: pool(2, "n2", "n3")}, "",
-		},
-		"to zero": {
-			View{Desired: 0, Size: 1, Nodes: three[:1], Pool: pool(0, "n1")}, "evict n1; 1 free; after 5s",
-		},
+		"core has yet to delete a Machine: the pool's node waits for it": {see("2/3 n1 n2 n3 m1/n1 pool=2:n2:n3"), ""},
+		"to zero": {see("0/1 n1 pool=0:n1"), "evict n1; 1 free; after 5s"},
 	}.check(t)
 }
 
 // TestPoolEnds checks that a pool that is being deleted keeps its list until its nodes are gone, or belong to others.
 func TestPoolEnds(t *testing.T) {
 	outcomes{
-		"its nodes are drained": {
-			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1")}, Pool: ending("n2")},
-			"evict n2; 1 free; after 5s",
-		},
-		"they are gone": {
-			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1")}, Pool: ending("n1", "n2")},
-			"list",
-		},
-		"not while the portal works": {
-			View{Desired: 1, Size: 1, Activity: RemovingNodes, Target: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", shielded)}, Pool: ending("n1", "n2")},
-			"",
-		},
-		"a Machine waits: it takes a node": {
-			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "")}, Pool: ending("n1")},
-			"list, hooks m1, bind m1/n1",
-		},
-		"the portal refuses a cluster without workers: the last one stays": {
-			View{Desired: 1, Size: 1, Nodes: three[:1], Pool: ending("n1")}, "list; 1 free",
-		},
+		"its nodes are drained":            {see("1/2 n1 n2 m1/n1 ending:n2"), "evict n2; 1 free; after 5s"},
+		"they are gone":                    {see("1/1 n1 m1/n1 ending:n1:n2"), "list"},
+		"not while the portal works":       {see("1/1 removing target=1 n1 m1/n1:shielded ending:n1:n2"), ""},
+		"a Machine waits: it takes a node": {see("1/1 n1 m1 ending:n1"), "list, hooks m1, bind m1/n1"},
+		"the portal refuses a cluster without workers: the last one stays": {see("1/1 n1 ending:n1"), "list; 1 free"},
 		"a node that is not initialized does not hurry it: its nodes are drained first": {
-			View{Desired: 1, Size: 3, Nodes: []Node{node("n1", uninitialized), node("n2"), node("n3")}, Pool: ending("n2", "n3")}, "evict n3, evict n2; 3 free; after 5s",
+			see("1/3 n1:uninitialized n2 n3 ending:n2:n3"), "evict n3, evict n2; 3 free; after 5s",
 		},
-		"of an adopted cluster: its nodes stay": {
-			View{Desired: 0, Size: -1, Adopted: true, Nodes: three[:1], Pool: ending("n1")}, "list; 1 free",
-		},
+		"of an adopted cluster: its nodes stay": {see("0/-1 adopted n1 ending:n1"), "list; 1 free"},
 	}.check(t)
 }
 
@@ -184,7 +107,7 @@ func knowing(p *Pool, names ...string) *Pool {
 
 // TestPoolKnows checks that a Node gets no providerID under a name by which core would delete it, even if a Machine has it.
 func TestPoolKnows(t *testing.T) {
-	reborn := View{Desired: 1, Size: 1, Nodes: []Node{node("n1", nameless)}, Machines: []Machine{machine("m1", "")}}
+	reborn := see("1/1 n1:nameless m1")
 	with := func(p *Pool) View {
 		v := reborn
 		v.Pool = p
@@ -192,10 +115,8 @@ func TestPoolKnows(t *testing.T) {
 	}
 	id := "portal://c1/n1"
 	outcomes{
-		"it is listed first": {with(knowing(pool(0), "n1")), "list portal://c1/n1; 1 unbound; 1 free"},
-		"core has yet to copy the list": {
-			with(&Pool{List: []string{id}, Known: []string{"n1"}}), "1 unbound; 1 free",
-		},
+		"it is listed first":            {with(knowing(pool(0), "n1")), "list portal://c1/n1; 1 unbound; 1 free"},
+		"core has yet to copy the list": {with(&Pool{List: []string{id}, Known: []string{"n1"}}), "1 unbound; 1 free"},
 		"core has copied it: the Machine gets the node": {
 			with(&Pool{List: []string{id}, Copied: []string{id}, Known: []string{"n1"}}), "name n1, hooks m1, bind m1/n1",
 		},
@@ -205,9 +126,7 @@ func TestPoolKnows(t *testing.T) {
 		"core does not copy the list of a pool that is being deleted: the node waits": {
 			with(&Pool{Deleting: true, Known: []string{"n1"}}), "1 unbound; 1 free",
 		},
-		"unless the copy has the ID": {
-			with(&Pool{Deleting: true, Copied: []string{id}, Known: []string{"n1"}}), "name n1, hooks m1, bind m1/n1",
-		},
+		"unless the copy has the ID": {with(&Pool{Deleting: true, Copied: []string{id}, Known: []string{"n1"}}), "name n1, hooks m1, bind m1/n1"},
 		"a Node that comes with another providerID is listed at once": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady, young)}, Pool: knowing(pool(0), "n1")}, "list cloud://n1; 1 free; not ready n1; after 30s",
 		},

@@ -19,45 +19,43 @@ func request(p Plan) string { return summary(Plan{Scale: p.Scale, Size: p.Size})
 // TestUncertainSize checks what the portal is asked for while it is unknown how many workers it runs. Size is the largest number
 // that it may run. "Doubtful" is a node that is not Ready, so its machine may be gone.
 func TestUncertainSize(t *testing.T) {
-	two, one := threeBound[:2], threeBound[:1]
-	asked := func(n *Node) { n.Cordoned, n.Drained = true, epoch.Add(59*time.Minute+30*time.Second) } // joinTime is not over
 	tests := map[string]struct {
 		view View
 		want string
 	}{
-		"right":              {View{Desired: 3, Size: 3, Nodes: three, Machines: threeBound}, "certain"},
-		"right after a fall": {View{Desired: 3, Size: 4, Nodes: three, Machines: threeBound}, "certain"},
-		"right, and one is not Ready: asked for, which settles it": {View{Desired: 3, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)}, Machines: threeBound}, "scale 3"},
-		"too few: asked for what is desired":                       {View{Desired: 4, Size: 3, Nodes: three, Machines: threeBound}, "scale 4"},
-		"too few, although it may run them":                        {View{Desired: 4, Size: 5, Nodes: three, Machines: threeBound}, "scale 4"},
-		"too few, and one is doubtful":                             {View{Desired: 4, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)}, Machines: two}, "scale 4"},
-		"too few, and a drained one is to stay":                    {View{Desired: 4, Size: 5, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: two}, "scale 4"},
-		"more Nodes than it may run: those that are Ready count":   {View{Desired: 1, Size: 2, Nodes: []Node{node("n1"), node("n2", notReady), node("n3", notReady), node("n4", gone)}, Machines: threeBound}, "scale 1"},
-		"one too many, not drained":                                {View{Desired: 2, Size: 3, Nodes: three, Machines: two}, ""},
-		"one too many, its drain has begun":                        {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", evicting)}, Machines: two}, ""},
-		"one too many, drained":                                    {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: two}, "scale 2"},
-		"one too many, drained just now: what is desired":          {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", just)}, Machines: two}, "scale 2"},
-		"one too many, drained and doubtful":                       {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone, notReady)}, Machines: two}, "scale 2"},
-		"one too many, lost for long and without a Machine":        {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", lost)}, Machines: two}, ""},
-		"and cordoned": {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", lost, cordoned)}, Machines: two}, "scale 2"},
-		"one too many, drained, but another one goes first":                   {View{Desired: 2, Size: 3, Order: Oldest, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: two}, ""},
-		"two too many, one drained":                                           {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: two}, "scale 2"},
-		"two too many, one drained just now: others may join":                 {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", asked)}, Machines: two}, ""},
-		"two too many, the wrong one drained":                                 {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", gone), node("n3")}, Machines: one}, ""},
-		"two too many, both drained":                                          {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", gone), node("n3", gone)}, Machines: one}, "scale 1"},
-		"two too many, both drained, one doubtful":                            {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", gone), node("n3", gone, notReady)}, Machines: one}, "scale 1"},
-		"two too many, one drained and doubtful":                              {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone, notReady)}, Machines: two}, "scale 2"},
-		"three too many, two drained, one of them doubtful":                   {View{Desired: 1, Size: 4, Nodes: []Node{node("n1"), node("n2"), node("n3", gone), node("n4", gone, notReady)}, Machines: two}, "scale 2"},
-		"drained, but the others are away: not more than Ready":               {View{Desired: 1, Size: 4, Nodes: []Node{node("n1"), node("n2", notReady), node("n3", notReady), node("n4", gone)}, Machines: threeBound}, ""},
-		"drained, and the replicas rose":                                      {View{Desired: 3, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: two}, "certain"},
-		"no order, all drained":                                               {View{Desired: 1, Size: 3, Order: Random, Nodes: []Node{node("n1"), node("n2", gone), node("n3", gone)}, Machines: one}, "scale 1"},
-		"no order, one still drains":                                          {View{Desired: 1, Size: 3, Order: Random, Nodes: []Node{node("n1"), node("n2", evicting), node("n3", gone)}, Machines: one}, ""},
-		"a Machine that is being deleted still names the node":                {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: append(two[:2:2], machine("m3", "n3", detached))}, ""},
-		"a roll-out on lost nodes: what is desired":                           {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", lost), node("n3", gone)}, Machines: two}, "scale 1"},
-		"a roll-out on a node that is Ready again":                            {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", lost, func(n *Node) { n.Ready = true }), node("n3", gone)}, Machines: two}, "scale 2"},
-		"a roll-out on a node that is not Ready for a moment":                 {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", notReady), node("n3", gone)}, Machines: two}, "scale 2"},
-		"none is desired any more, and it is not known whether one was added": {View{Activity: AddingNodes, Target: 1, AnswerLost: true, MayResend: true, Size: 1}, "scale 0"},
-		"never known": {View{Desired: 2, Size: -1, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: two}, "scale 2"},
+		"right":              {see("3/3 n1 n2 n3 m1/n1 m2/n2 m3/n3"), "certain"},
+		"right after a fall": {see("3/4 n1 n2 n3 m1/n1 m2/n2 m3/n3"), "certain"},
+		"right, and one is not Ready: asked for, which settles it": {see("3/3 n1 n2 n3:notReady m1/n1 m2/n2 m3/n3"), "scale 3"},
+		"too few: asked for what is desired":                       {see("4/3 n1 n2 n3 m1/n1 m2/n2 m3/n3"), "scale 4"},
+		"too few, although it may run them":                        {see("4/5 n1 n2 n3 m1/n1 m2/n2 m3/n3"), "scale 4"},
+		"too few, and one is doubtful":                             {see("4/3 n1 n2 n3:notReady m1/n1 m2/n2"), "scale 4"},
+		"too few, and a drained one is to stay":                    {see("4/5 n1 n2 n3:gone m1/n1 m2/n2"), "scale 4"},
+		"more Nodes than it may run: those that are Ready count":   {see("1/2 n1 n2:notReady n3:notReady n4:gone m1/n1 m2/n2 m3/n3"), "scale 1"},
+		"one too many, not drained":                                {see("2/3 n1 n2 n3 m1/n1 m2/n2"), ""},
+		"one too many, its drain has begun":                        {see("2/3 n1 n2 n3:evicting m1/n1 m2/n2"), ""},
+		"one too many, drained":                                    {see("2/3 n1 n2 n3:gone m1/n1 m2/n2"), "scale 2"},
+		"one too many, drained just now: what is desired":          {see("2/3 n1 n2 n3:just m1/n1 m2/n2"), "scale 2"},
+		"one too many, drained and doubtful":                       {see("2/3 n1 n2 n3:gone:notReady m1/n1 m2/n2"), "scale 2"},
+		"one too many, lost for long and without a Machine":        {see("2/3 n1 n2 n3:lost m1/n1 m2/n2"), ""},
+		"and cordoned": {see("2/3 n1 n2 n3:lost:cordoned m1/n1 m2/n2"), "scale 2"},
+		"one too many, drained, but another one goes first":                   {see("2/3 Oldest n1 n2 n3:gone m1/n1 m2/n2"), ""},
+		"two too many, one drained":                                           {see("1/3 n1 n2 n3:gone m1/n1 m2/n2"), "scale 2"},
+		"two too many, one drained just now: others may join":                 {see("1/3 n1 n2 n3:asked m1/n1 m2/n2"), ""},
+		"two too many, the wrong one drained":                                 {see("1/3 n1 n2:gone n3 m1/n1"), ""},
+		"two too many, both drained":                                          {see("1/3 n1 n2:gone n3:gone m1/n1"), "scale 1"},
+		"two too many, both drained, one doubtful":                            {see("1/3 n1 n2:gone n3:gone:notReady m1/n1"), "scale 1"},
+		"two too many, one drained and doubtful":                              {see("1/3 n1 n2 n3:gone:notReady m1/n1 m2/n2"), "scale 2"},
+		"three too many, two drained, one of them doubtful":                   {see("1/4 n1 n2 n3:gone n4:gone:notReady m1/n1 m2/n2"), "scale 2"},
+		"drained, but the others are away: not more than Ready":               {see("1/4 n1 n2:notReady n3:notReady n4:gone m1/n1 m2/n2 m3/n3"), ""},
+		"drained, and the replicas rose":                                      {see("3/3 n1 n2 n3:gone m1/n1 m2/n2"), "certain"},
+		"no order, all drained":                                               {see("1/3 Random n1 n2:gone n3:gone m1/n1"), "scale 1"},
+		"no order, one still drains":                                          {see("1/3 Random n1 n2:evicting n3:gone m1/n1"), ""},
+		"a Machine that is being deleted still names the node":                {see("2/3 n1 n2 n3:gone m1/n1 m2/n2 m3/n3:detached"), ""},
+		"a roll-out on lost nodes: what is desired":                           {see("1/3 n1 n2:lost n3:gone m1/n1 m2/n2"), "scale 1"},
+		"a roll-out on a node that is Ready again":                            {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", lost, func(n *Node) { n.Ready = true }), node("n3", gone)}, Machines: threeBound[:2]}, "scale 2"},
+		"a roll-out on a node that is not Ready for a moment":                 {see("1/3 n1 n2:notReady n3:gone m1/n1 m2/n2"), "scale 2"},
+		"none is desired any more, and it is not known whether one was added": {see("0/1 adding target=1 answerLost mayResend"), "scale 0"},
+		"never known": {see("2/-1 n1 n2 n3:gone m1/n1 m2/n2"), "scale 2"},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -78,58 +76,42 @@ func TestUncertainSize(t *testing.T) {
 // later.
 func TestSizeNotSeen(t *testing.T) {
 	rules{
-		"it would be the one too many": {
-			View{Desired: 2, Size: 3, Nodes: three[:2], Machines: threeBound[:2]},
-			"",
-		},
-		"and a drained one is too": {
-			View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", gone)}, Machines: threeBound[:1]},
-			"scale 2",
-		},
+		"it would be the one too many": {see("2/3 n1 n2 m1/n1 m2/n2"), ""},
+		"and a drained one is too":     {see("1/3 n1 n2:gone m1/n1"), "scale 2"},
 	}.check(t)
 }
 
 // TestUncertainLeaving checks which nodes are drained while it is unknown how many workers the portal runs.
 func TestUncertainLeaving(t *testing.T) {
-	doubtful := node("n3", notReady, fresh)
 	rules{
 		"the last one goes if there are three, and the second if there are two": {
-			View{Desired: 1, Size: 3, SizeUncertain: true, Nodes: []Node{node("n1"), node("n2"), doubtful}, Machines: threeBound[:1]},
-			"evict n3, evict n2",
+			see("1/3 uncertain n1 n2 n3:notReady:fresh m1/n1"), "evict n3, evict n2",
 		},
-		"the first stays in any case, even before core has made its Machine": {
-			View{Desired: 1, Size: 3, SizeUncertain: true, Nodes: []Node{node("n1"), node("n2"), doubtful}},
-			"evict n3, evict n2",
-		},
+		"the first stays in any case, even before core has made its Machine": {see("1/3 uncertain n1 n2 n3:notReady:fresh"), "evict n3, evict n2"},
 		"the same if it runs two at most: either of the last two may be gone": {
-			View{Desired: 1, Size: 2, SizeUncertain: true, Nodes: []Node{node("n1"), node("n2"), doubtful}, Machines: threeBound[:1]},
-			"evict n3, evict n2",
+			see("1/2 uncertain n1 n2 n3:notReady:fresh m1/n1"), "evict n3, evict n2",
 		},
-		"all that are doubtful may have to go": {
-			View{Desired: 2, Size: 4, SizeUncertain: true, Nodes: []Node{node("n1"), node("n2"), doubtful, node("n4", notReady, fresh)}, Machines: threeBound[:2]},
-			"evict n4, evict n3",
-		},
+		"all that are doubtful may have to go": {see("2/4 uncertain n1 n2 n3:notReady:fresh n4:notReady:fresh m1/n1 m2/n2"), "evict n4, evict n3"},
 	}.check(t)
 }
 
 // TestAskAgain checks the request after a lost answer: its number is right whether or not the portal acted on the first request.
 func TestAskAgain(t *testing.T) {
-	drainedLast := []Node{node("n1"), node("n2"), node("n3", gone)}
 	tests := map[string]struct {
 		view View
 		want string
 	}{
-		"down, not heard":                   {View{Desired: 2, Activity: RemovingNodes, Target: 2, Nodes: drainedLast}, "scale 2"},
-		"down, and the replicas rose":       {View{Desired: 3, Activity: RemovingNodes, Target: 2, Nodes: drainedLast}, "scale 3"},
-		"down, and the replicas fell":       {View{Desired: 1, Activity: RemovingNodes, Target: 2, Nodes: drainedLast}, "scale 2"},
-		"up, not heard":                     {View{Desired: 5, Activity: AddingNodes, Target: 5, Nodes: three}, "scale 5"},
-		"up, and the replicas rose":         {View{Desired: 6, Activity: AddingNodes, Target: 5, Nodes: three}, "scale 6"},
-		"up, and the replicas fell":         {View{Desired: 4, Activity: AddingNodes, Target: 5, Nodes: three}, "scale 4"},
-		"up, fell: first nodes are drained": {View{Desired: 1, Activity: AddingNodes, Target: 5, Nodes: three}, ""},
-		"up, fell, and one is not Ready":    {View{Desired: 1, Activity: AddingNodes, Target: 5, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)}}, ""},
-		"down, and it is seen":              {View{Desired: 2, Activity: RemovingNodes, Target: 2, Nodes: three[:2]}, "reached"},
-		"up, and it is seen":                {View{Desired: 3, Activity: AddingNodes, Target: 3, Nodes: three}, "reached"},
-		"up, and it is nearly seen":         {View{Desired: 3, Activity: AddingNodes, Target: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)}}, "scale 3"},
+		"down, not heard":                   {see("2/0 removing target=2 n1 n2 n3:gone"), "scale 2"},
+		"down, and the replicas rose":       {see("3/0 removing target=2 n1 n2 n3:gone"), "scale 3"},
+		"down, and the replicas fell":       {see("1/0 removing target=2 n1 n2 n3:gone"), "scale 2"},
+		"up, not heard":                     {see("5/0 adding target=5 n1 n2 n3"), "scale 5"},
+		"up, and the replicas rose":         {see("6/0 adding target=5 n1 n2 n3"), "scale 6"},
+		"up, and the replicas fell":         {see("4/0 adding target=5 n1 n2 n3"), "scale 4"},
+		"up, fell: first nodes are drained": {see("1/0 adding target=5 n1 n2 n3"), ""},
+		"up, fell, and one is not Ready":    {see("1/0 adding target=5 n1 n2 n3:notReady"), ""},
+		"down, and it is seen":              {see("2/0 removing target=2 n1 n2"), "reached"},
+		"up, and it is seen":                {see("3/0 adding target=3 n1 n2 n3"), "reached"},
+		"up, and it is nearly seen":         {see("3/0 adding target=3 n1 n2 n3:notReady"), "scale 3"},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

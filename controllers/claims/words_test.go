@@ -4,6 +4,7 @@ package claims
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -81,7 +82,83 @@ func last(set string) func(*Node) { return func(n *Node) { n.LastMachineSet = se
 func was(node string) func(*Machine) {
 	return func(m *Machine) { m.NodeRef, m.ProviderID = node, "cloud://"+node }
 }
-func forgotten(m *Machine) { m.NodeRef = "" }
+func forgotten(m *Machine)  { m.NodeRef = "" }
+func hooked(m *Machine)     { m.PreDrain, m.PreTerminate = true, true }
+func noPreDrain(m *Machine) { m.PreDrain = false }
+func ref(node string) func(*Machine) {
+	return func(m *Machine) { m.NodeRef = node }
+}
+
+// onNodes and onMachines are the changes that see knows, and worth are those that need a value, as in "was=n3".
+var (
+	onNodes = map[string]func(*Node){
+		"notReady": notReady, "away": away, "recent": recent, "lost": lost, "fresh": fresh, "young": young, "reborn": reborn, "nameless": nameless,
+		"uninitialized": uninitialized, "tainted": tainted, "cordoned": cordoned, "evicting": evicting, "gone": gone, "just": just, "asked": asked,
+		"sick": sick, "remediated": remediated, "pinned": pinned, "protected": protected, "usersTrue": usersTrue, "usersOwn": usersOwn,
+	}
+	onMachines = map[string]func(*Machine){
+		"deleting": deleting, "draining": draining, "drained": drained, "skipped": skipped, "passed": passed, "detached": detached, "shown": shown,
+		"forgotten": forgotten, "kept": kept, "blank": blank, "orphaned": orphaned, "outdated": outdated, "first": first, "shielded": shielded,
+		"unhealthy": unhealthy, "mismatch": mismatch, "hooked": hooked, "unhooked": unhooked, "noPreDrain": noPreDrain,
+	}
+	worthNode    = map[string]func(string) func(*Node){"last": last, "sameIDAs": sameIDAs}
+	worthMachine = map[string]func(string) func(*Machine){"of": of, "was": was, "ref": ref, "ruled": ruled}
+)
+
+// see returns the View that the words describe, such as "2/3 Oldest n1 n2:gone m1/n1 m2:of=a pool=1:n2": two workers are desired, the portal
+// accepted three, and it removes the oldest. Machine m1 is on Node n1, and the pool of one replica lists n2.
+func see(words string) (v View) {
+	for _, word := range strings.Fields(words) {
+		name, rest, _ := strings.Cut(word, ":")
+		changes := strings.FieldsFunc(rest, func(r rune) bool { return r == ':' })
+		object, on, _ := strings.Cut(name, "/")
+		_, number, _ := strings.Cut(name, "=")
+		n, _ := strconv.Atoi(number)
+		switch {
+		case name == string(Newest) || name == string(Oldest) || name == string(Random):
+			v.Order = Order(name)
+		case name == "ending":
+			v.Pool = ending(changes...)
+		case strings.HasPrefix(name, "pool="):
+			v.Pool = pool(n, changes...)
+		case strings.HasPrefix(name, "target="):
+			v.Target = n
+		case onClusters[name] != nil:
+			onClusters[name](&v)
+		case strings.HasPrefix(name, "n"):
+			v.Nodes = append(v.Nodes, node(name, changesOf(changes, onNodes, worthNode)...))
+		case strings.HasPrefix(name, "m"):
+			v.Machines = append(v.Machines, machine(object, on, changesOf(changes, onMachines, worthMachine)...))
+		default:
+			if _, err := fmt.Sscanf(name, "%d/%d", &v.Desired, &v.Size); err != nil {
+				panic("nothing is called " + word)
+			}
+		}
+	}
+	return v
+}
+
+var onClusters = map[string]func(*View){
+	"adding": func(v *View) { v.Activity = AddingNodes }, "removing": func(v *View) { v.Activity = RemovingNodes },
+	"replacing": func(v *View) { v.Activity = ReplacingNodes }, "uncertain": func(v *View) { v.SizeUncertain = true },
+	"assumed": func(v *View) { v.OrderAssumed = true }, "answerLost": func(v *View) { v.AnswerLost = true },
+	"mayResend": func(v *View) { v.MayResend = true }, "autoscaled": func(v *View) { v.Autoscaled = true },
+	"adopted": func(v *View) { v.Adopted = true }, "scaledDown": func(v *View) { v.ScaledDown = true }, "unasked": func(v *View) { v.Unasked = true },
+}
+
+func changesOf[T any](words []string, known map[string]func(*T), worth map[string]func(string) func(*T)) (all []func(*T)) {
+	for _, word := range words {
+		change := known[word]
+		if name, value, found := strings.Cut(word, "="); found {
+			change = worth[name](value)
+		}
+		if change == nil {
+			panic("nothing changes with " + word)
+		}
+		all = append(all, change)
+	}
+	return all
+}
 
 // brief formats a write for a reader: all that it changes, and the object.
 func (w Write) brief() string {
