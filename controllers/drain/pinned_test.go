@@ -4,13 +4,17 @@ package drain
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +29,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
+	"github.com/capportal/cluster-api-provider-portal/test/kubeconfigs"
 )
 
 // podServer is an API server that lists Pods as a real one does: it selects by namespace and fields, and answers in pages, in JSON.
@@ -78,7 +85,15 @@ func (s *podServer) connect(t *testing.T) client.Client {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	return newWorkloadClient(t, server)
+	authority := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	stored := kubeconfigs.For(fmt.Sprintf("server: '%s', certificate-authority-data: %s", server.URL, authority), "token: t")
+	c := &workload.Connections{
+		Dial: func(*url.URL) workload.DialFunc { return new(net.Dialer).DialContext },
+		QPS:  20, Burst: 30, Trim: func(n *corev1.Node) *corev1.Node { return n },
+	}
+	key := client.ObjectKey{Namespace: "default", Name: "prod"}
+	t.Cleanup(func() { c.Drop(key) })
+	return c.Ensure(key, []byte(stored)).Client()
 }
 
 // add puts so many Pods on a Node.

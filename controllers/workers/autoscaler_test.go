@@ -65,7 +65,7 @@ func TestScaleDownAnnotation(t *testing.T) {
 	}
 }
 
-// TestMayLose checks of which MachineDeployments the cluster autoscaler may remove a worker now. It keeps their minimum.
+// TestMayLose checks which MachineDeployments the cluster autoscaler may scale, and of which it may remove a worker now. It keeps their minimum.
 func TestMayLose(t *testing.T) {
 	for title, test := range map[string]struct {
 		least    string
@@ -79,33 +79,17 @@ func TestMayLose(t *testing.T) {
 		"without a number yet":      {"1", nil, false},
 		"a minimum that is unclear": {"one", ptr.To[int32](1), true},
 	} {
-		md := &clusterv1.MachineDeployment{}
-		md.Annotations = map[string]string{clusterv1.AutoscalerMinSizeAnnotation: test.least, clusterv1.AutoscalerMaxSizeAnnotation: "5"}
-		md.Spec.Replicas = test.replicas
-		if got := mayLose(md); got != test.want {
+		both := map[string]string{clusterv1.AutoscalerMinSizeAnnotation: test.least, clusterv1.AutoscalerMaxSizeAnnotation: "5"}
+		md := &clusterv1.MachineDeployment{Spec: clusterv1.MachineDeploymentSpec{Replicas: test.replicas}}
+		md.Annotations = both
+		if got := mayLose(md); got != test.want || !autoscaled(md) {
 			t.Errorf("%s: %t", title, got)
 		}
-		delete(md.Annotations, clusterv1.AutoscalerMaxSizeAnnotation)
-		if mayLose(md) {
-			t.Errorf("%s, and not autoscaled", title)
-		}
-	}
-}
-
-// TestAutoscaled checks which MachineDeployments the cluster autoscaler may scale.
-func TestAutoscaled(t *testing.T) {
-	least, most := clusterv1.AutoscalerMinSizeAnnotation, clusterv1.AutoscalerMaxSizeAnnotation
-	for title, test := range map[string]struct {
-		annotations map[string]string
-		want        bool
-	}{
-		"none":    {nil, false},
-		"both":    {map[string]string{least: "0", most: "5"}, true},
-		"minimum": {map[string]string{least: "0"}, false},
-		"maximum": {map[string]string{most: "5"}, false},
-	} {
-		if got := autoscaled(&clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Annotations: test.annotations}}); got != test.want {
-			t.Errorf("%s: %t", title, got)
+		for missing := range both {
+			md.Annotations = maps.Clone(both)
+			if delete(md.Annotations, missing); mayLose(md) || autoscaled(md) {
+				t.Errorf("%s, and autoscaled without %s", title, missing)
+			}
 		}
 	}
 }

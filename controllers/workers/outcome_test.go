@@ -21,40 +21,7 @@ import (
 // settled is a scope of three workers that Machines hold one to one.
 func settled(s *scene) { s.plan.Desired, s.plan.Free = 3, 0 }
 
-// TestWorkersOutcome checks what WorkersReady reports about Machines and nodes.
-func TestWorkersOutcome(t *testing.T) {
-	tests := map[string]struct {
-		change func(*scene)
-		reason string
-		done   bool
-	}{
-		"one to one":                    {func(s *scene) { s.plan.Desired, s.plan.Free = 3, 0 }, "", true},
-		"scaling up":                    {inFlight(operation.Operation{Type: operation.Scale, From: 3, Target: "5"}), infrav1.ScalingUpReason, false},
-		"scaling down":                  {inFlight(operation.Operation{Type: operation.Scale, From: 3, Target: "1"}), infrav1.ScalingDownReason, false},
-		"draining":                      {func(s *scene) { s.plan.Draining = []string{"m1"} }, infrav1.DrainingReason, false},
-		"another operation comes first": {inFlight(operation.Operation{Type: operation.Upgrade, Target: "v1.37.0"}), infrav1.WaitingForOperationReason, false},
-		"nodes are missing":             {func(s *scene) { s.plan.Desired = 4 }, infrav1.WaitingForNodesReason, false},
-		"a Machine has no node":         {func(s *scene) { s.plan.Unbound = 1 }, infrav1.WaitingForNodesReason, false},
-		"nodes are missing, too": {
-			func(s *scene) { s.plan.Unbound, s.plan.Desired = 1, 4 }, infrav1.WaitingForNodesReason, false,
-		},
-		"a node has no Machine":     {func(*scene) {}, infrav1.NodesUnclaimedReason, false},
-		"a node is not Ready":       {func(s *scene) { s.plan.Free, s.plan.NotReady = 0, []string{"n1"} }, infrav1.NodesNotReadyReason, false},
-		"too many":                  {func(s *scene) { s.plan.Free = 0 }, infrav1.ScalingDownReason, false},
-		"the portal insists on one": {func(s *scene) { s.plan.Desired, s.desired.stays, s.plan.Present = 1, 1, s.plan.Present[:1] }, "", true},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			s := passed(test.change)
-			o := s.outcome(&s.Pass, s.drains)
-			if o.Reason != test.reason || o.IsDone() != test.done {
-				t.Errorf("%+v, want %s", o, test.reason)
-			}
-		})
-	}
-}
-
-// TestWorkersMessages checks the cases that TestWorkersOutcome leaves out, and that messages name the objects.
+// TestWorkersMessages checks what WorkersReady reports about Machines and nodes, and that messages name the objects.
 func TestWorkersMessages(t *testing.T) {
 	upgrade := inFlight(operation.Operation{Type: operation.Upgrade, Target: "v1.37.0", JobID: "job-1"})
 	tests := map[string]struct {
