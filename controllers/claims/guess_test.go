@@ -66,17 +66,16 @@ func (w *world) settleCounting() (lost int) {
 // TestAssumedOrder checks that a request removes one node while the order of removal is assumed, unless no node stays.
 func TestAssumedOrder(t *testing.T) {
 	tests := rules{
-		"one too many":                            {see("2/3 n1 n2 n3:gone m1/n1 m2/n2"), "scale 2"},
-		"two too many":                            {see("1/3 n1 n2:gone n3:gone m1/n1"), "scale 2"},
-		"the same, and the size is uncertain":     {see("1/3 uncertain n1 n2:gone n3:gone m1/n1"), "scale 2"},
-		"the same, and it was never known":        {see("1/-1 n1 n2:gone n3:gone m1/n1"), "scale 2"},
-		"more than exist":                         {see("1/5 uncertain n1 n2:gone n3:gone m1/n1"), "scale 2"},
-		"all, drained: no order is needed":        {see("0/3 n1:gone n2:gone n3:gone"), "scale 0"},
-		"all, drained, and the size is uncertain": {see("0/3 uncertain n1:gone n2:gone n3:gone"), "scale 0"},
-		"all, and one still drains":               {see("0/3 n1:evicting n2:gone n3:gone"), "evict n1, scale 2"},
-		"the answer was lost":                     {see("1/3 uncertain removing target=2 answerLost mayResend n1 n2:gone n3:gone m1/n1"), "shield m1, scale 2"},
-		"a request must not add nodes":            {see("3/5 uncertain n1 n2:notReady n3:notReady n4:gone n5:gone m1/n1 m2/n2 m3/n3"), "scale 3"},
-		"a roll-out on lost nodes":                {see("1/4 uncertain n1 n2 n3:lost n4:gone m1/n1 m2/n2 m3/n3"), "scale 3"},
+		"one too many":                        {see("2/3 n1 n2 n3:gone m1/n1 m2/n2"), "scale 2"},
+		"two too many":                        {see("1/3 n1 n2:gone n3:gone m1/n1"), "scale 2"},
+		"the same, and the size is uncertain": {see("1/3 uncertain n1 n2:gone n3:gone m1/n1"), "scale 2"},
+		"the same, and it was never known":    {see("1/-1 n1 n2:gone n3:gone m1/n1"), "scale 2"},
+		"more than exist":                     {see("1/5 uncertain n1 n2:gone n3:gone m1/n1"), "scale 2"},
+		"all, drained: no order is needed":    {see("0/3 n1:gone n2:gone n3:gone"), "scale 0"},
+		"all, and one still drains":           {see("0/3 n1:evicting n2:gone n3:gone"), "evict n1, scale 2"},
+		"the answer was lost":                 {see("1/3 uncertain removing target=2 answerLost mayResend n1 n2:gone n3:gone m1/n1"), "shield m1, scale 2"},
+		"a request must not add nodes":        {see("3/5 uncertain n1 n2:notReady n3:notReady n4:gone n5:gone m1/n1 m2/n2 m3/n3"), "scale 3"},
+		"a roll-out on lost nodes":            {see("1/4 uncertain n1 n2 n3:lost n4:gone m1/n1 m2/n2 m3/n3"), "scale 3"},
 	}
 	for title, test := range tests {
 		test.view.OrderAssumed = true

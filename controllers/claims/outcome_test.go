@@ -4,7 +4,6 @@ package claims
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,8 +68,7 @@ func passed(m *Machine)   { m.Deleting, m.Drained = true, true } // core went pa
 // TestWaits checks what a plan reports that it waits for, and when the next plan is made.
 func TestWaits(t *testing.T) {
 	outcomes{
-		"for nothing": {View{}, ""},
-		"for a node":  {see("m2"), "1 unbound"},
+		"for a node": {see("m2"), "1 unbound"},
 		"for a template that the portal can honor":                                        {see("m3:mismatch"), "mismatched m3"},
 		"not for the template of a Machine that has a node":                               {see("1/1 n1 m1/n1:mismatch"), ""},
 		"nor for that of an outdated one":                                                 {see("m3:mismatch:outdated"), ""},
@@ -118,37 +116,18 @@ func TestTakeoverBeyond(t *testing.T) {
 		"two wait for nodes on order: one may take over": {
 			see("3/3 n1 n2 m1/n1:outdated m2/n2:outdated m3 m4"), "delete-first m1, hooks m3, bind m3/n1; 1 unbound",
 		},
-		"Machines that share a node are not beyond the number": {see("4/2 n1 n2 m1/n1 m2 m3/n2:outdated m4/n1"), "scale 4; 1 unbound"},
-		"nor is one that is being deleted":                     {see("2/1 n1 m1 m2/n1:outdated m3/n1:drained"), "detach m3, scale 2; 1 unbound"},
-		"nor one whose template the portal cannot honor":       {see("2/2 n1 m1/n1:outdated m2 m3:mismatch"), "1 unbound; mismatched m3"},
-		"but one with such a template that has a node is":      {see("1/1 n1 m3/n1:mismatch:outdated m4"), "delete-first m3, hooks m4, bind m4/n1"},
-		"not the node of another one that is not Ready":        {see("1/1 n1:away m1 m2/n1:outdated"), "1 unbound; not ready n1"},
-		"the node of the Machine that is marked already, not of the oldest": {
-			see("2/2 n1 n2 m1/n1:outdated m2/n2:outdated:first m3"), "hooks m3, bind m3/n2",
-		},
+		"Machines that share a node are not beyond the number":            {see("4/2 n1 n2 m1/n1 m2 m3/n2:outdated m4/n1"), "scale 4; 1 unbound"},
+		"nor is one that is being deleted":                                {see("2/1 n1 m1 m2/n1:outdated m3/n1:drained"), "detach m3, scale 2; 1 unbound"},
+		"nor one whose template the portal cannot honor":                  {see("2/2 n1 m1/n1:outdated m2 m3:mismatch"), "1 unbound; mismatched m3"},
+		"but one with such a template that has a node is":                 {see("1/1 n1 m3/n1:mismatch:outdated m4"), "delete-first m3, hooks m4, bind m4/n1"},
+		"not the node of another one that is not Ready":                   {see("1/1 n1:away m1 m2/n1:outdated"), "1 unbound; not ready n1"},
 		"of two that are marked the oldest":                               {see("2/2 n1 n2 m1/n1:outdated:first m2/n2:outdated:first m3"), "hooks m3, bind m3/n1"},
 		"not while the portal removes nodes":                              {see("1/1 removing n1 m1 m3/n1:outdated:shielded"), "1 unbound"},
 		"nor while it replaces them":                                      {see("1/1 replacing n1 m1 m3/n1:outdated:shielded"), "1 unbound"},
 		"hooks that are missing come back while the portal removes nodes": {see("1/1 removing n1 m2/n1:unhooked:shielded"), "hooks m2"},
+		"a node is free":                {see("2/2 n1 n2 m1/n1:outdated m2"), "hooks m2, bind m2/n2"},
+		"the portal adds a node for it": {see("2/2 n1 m1/n1:outdated m2"), "1 unbound"},
 	}.check(t)
-	view := View{ClusterID: "c1", Desired: 1, Size: 1, Now: epoch.Add(time.Hour), Nodes: three[:1], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", "")}}
-	for title, test := range map[string]struct {
-		change func(*View)
-		want   bool
-	}{
-		"beyond the number of workers":   {func(*View) {}, true},
-		"the old one is not outdated":    {func(v *View) { v.Machines[0].Outdated = false }, false},
-		"a node is free":                 {func(v *View) { v.Nodes, v.Desired, v.Size = three[:2], 2, 2 }, false},
-		"the portal adds a node for it":  {func(v *View) { v.Desired, v.Size = 2, 2 }, false},
-		"not while nodes are on the way": {func(v *View) { v.Activity = ReplacingNodes }, false},
-	} {
-		v := view
-		v.Machines = slices.Clone(view.Machines)
-		test.change(&v)
-		if got := slices.ContainsFunc(Decide(v).Writes, func(w Write) bool { return w.Machine.Want.DeleteFirst && !w.Machine.Seen.DeleteFirst }); got != test.want {
-			t.Errorf("%s: the new Machine takes over the node: %v", title, got)
-		}
-	}
 }
 
 // TestNeeded checks that a node is removed only if no live Machine needs it.

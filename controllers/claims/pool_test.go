@@ -31,9 +31,7 @@ func TestPool(t *testing.T) {
 		"no more than its replicas: the third node is for a Machine that core has yet to create": {
 			see("3/3 n1 n2 n3 pool=2"), "list cloud://n3 cloud://n2; 1 free",
 		},
-		"the nodes that go first, where the oldest do":          {see("2/2 Oldest n1 n2 pool=1"), "list cloud://n1; 1 free"},
-		"Machines of a roll-out hold all nodes: the pool waits": {see("2/2 n1 n2 m1/n1:outdated m2/n2 pool=1"), "1 missing"},
-		"complete": {see("2/2 n1 n2 pool=2:n1:n2"), ""},
+		"Machines of a roll-out hold all nodes: the pool waits":    {see("2/2 n1 n2 m1/n1:outdated m2/n2 pool=1"), "1 missing"},
 		"a node without a providerID is listed before it is named": {see("1/1 n1:nameless pool=1"), "list portal://c1/n1, name n1"},
 		"a node that is not initialized is not listed, or the list would name a providerID that it never has": {
 			see("2/2 n1:uninitialized n2 pool=2"), "list cloud://n2; 1 missing; 1 free",
@@ -115,7 +113,6 @@ func TestPoolKnows(t *testing.T) {
 	}
 	id := "portal://c1/n1"
 	outcomes{
-		"it is listed first":            {with(knowing(pool(0), "n1")), "list portal://c1/n1; 1 unbound; 1 free"},
 		"core has yet to copy the list": {with(&Pool{List: []string{id}, Known: []string{"n1"}}), "1 unbound; 1 free"},
 		"core has copied it: the Machine gets the node": {
 			with(&Pool{List: []string{id}, Copied: []string{id}, Known: []string{"n1"}}), "name n1, hooks m1, bind m1/n1",

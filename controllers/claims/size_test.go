@@ -27,35 +27,22 @@ func TestUncertainSize(t *testing.T) {
 		"right after a fall": {see("3/4 n1 n2 n3 m1/n1 m2/n2 m3/n3"), "certain"},
 		"right, and one is not Ready: asked for, which settles it": {see("3/3 n1 n2 n3:notReady m1/n1 m2/n2 m3/n3"), "scale 3"},
 		"too few: asked for what is desired":                       {see("4/3 n1 n2 n3 m1/n1 m2/n2 m3/n3"), "scale 4"},
-		"too few, although it may run them":                        {see("4/5 n1 n2 n3 m1/n1 m2/n2 m3/n3"), "scale 4"},
-		"too few, and one is doubtful":                             {see("4/3 n1 n2 n3:notReady m1/n1 m2/n2"), "scale 4"},
-		"too few, and a drained one is to stay":                    {see("4/5 n1 n2 n3:gone m1/n1 m2/n2"), "scale 4"},
 		"more Nodes than it may run: those that are Ready count":   {see("1/2 n1 n2:notReady n3:notReady n4:gone m1/n1 m2/n2 m3/n3"), "scale 1"},
-		"one too many, not drained":                                {see("2/3 n1 n2 n3 m1/n1 m2/n2"), ""},
 		"one too many, its drain has begun":                        {see("2/3 n1 n2 n3:evicting m1/n1 m2/n2"), ""},
-		"one too many, drained":                                    {see("2/3 n1 n2 n3:gone m1/n1 m2/n2"), "scale 2"},
-		"one too many, drained just now: what is desired":          {see("2/3 n1 n2 n3:just m1/n1 m2/n2"), "scale 2"},
 		"one too many, drained and doubtful":                       {see("2/3 n1 n2 n3:gone:notReady m1/n1 m2/n2"), "scale 2"},
 		"one too many, lost for long and without a Machine":        {see("2/3 n1 n2 n3:lost m1/n1 m2/n2"), ""},
 		"and cordoned": {see("2/3 n1 n2 n3:lost:cordoned m1/n1 m2/n2"), "scale 2"},
-		"one too many, drained, but another one goes first":                   {see("2/3 Oldest n1 n2 n3:gone m1/n1 m2/n2"), ""},
-		"two too many, one drained":                                           {see("1/3 n1 n2 n3:gone m1/n1 m2/n2"), "scale 2"},
 		"two too many, one drained just now: others may join":                 {see("1/3 n1 n2 n3:asked m1/n1 m2/n2"), ""},
-		"two too many, the wrong one drained":                                 {see("1/3 n1 n2:gone n3 m1/n1"), ""},
-		"two too many, both drained":                                          {see("1/3 n1 n2:gone n3:gone m1/n1"), "scale 1"},
 		"two too many, both drained, one doubtful":                            {see("1/3 n1 n2:gone n3:gone:notReady m1/n1"), "scale 1"},
 		"two too many, one drained and doubtful":                              {see("1/3 n1 n2 n3:gone:notReady m1/n1 m2/n2"), "scale 2"},
 		"three too many, two drained, one of them doubtful":                   {see("1/4 n1 n2 n3:gone n4:gone:notReady m1/n1 m2/n2"), "scale 2"},
 		"drained, but the others are away: not more than Ready":               {see("1/4 n1 n2:notReady n3:notReady n4:gone m1/n1 m2/n2 m3/n3"), ""},
-		"drained, and the replicas rose":                                      {see("3/3 n1 n2 n3:gone m1/n1 m2/n2"), "certain"},
-		"no order, all drained":                                               {see("1/3 Random n1 n2:gone n3:gone m1/n1"), "scale 1"},
 		"no order, one still drains":                                          {see("1/3 Random n1 n2:evicting n3:gone m1/n1"), ""},
 		"a Machine that is being deleted still names the node":                {see("2/3 n1 n2 n3:gone m1/n1 m2/n2 m3/n3:detached"), ""},
 		"a roll-out on lost nodes: what is desired":                           {see("1/3 n1 n2:lost n3:gone m1/n1 m2/n2"), "scale 1"},
 		"a roll-out on a node that is Ready again":                            {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", lost, func(n *Node) { n.Ready = true }), node("n3", gone)}, Machines: threeBound[:2]}, "scale 2"},
 		"a roll-out on a node that is not Ready for a moment":                 {see("1/3 n1 n2:notReady n3:gone m1/n1 m2/n2"), "scale 2"},
 		"none is desired any more, and it is not known whether one was added": {see("0/1 adding target=1 answerLost mayResend"), "scale 0"},
-		"never known": {see("2/-1 n1 n2 n3:gone m1/n1 m2/n2"), "scale 2"},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -76,8 +63,7 @@ func TestUncertainSize(t *testing.T) {
 // later.
 func TestSizeNotSeen(t *testing.T) {
 	rules{
-		"it would be the one too many": {see("2/3 n1 n2 m1/n1 m2/n2"), ""},
-		"and a drained one is too":     {see("1/3 n1 n2:gone m1/n1"), "scale 2"},
+		"and a drained one is too": {see("1/3 n1 n2:gone m1/n1"), "scale 2"},
 	}.check(t)
 }
 
@@ -91,7 +77,6 @@ func TestUncertainLeaving(t *testing.T) {
 		"the same if it runs two at most: either of the last two may be gone": {
 			see("1/2 uncertain n1 n2 n3:notReady:fresh m1/n1"), "evict n3, evict n2",
 		},
-		"all that are doubtful may have to go": {see("2/4 uncertain n1 n2 n3:notReady:fresh n4:notReady:fresh m1/n1 m2/n2"), "evict n4, evict n3"},
 	}.check(t)
 }
 
@@ -101,11 +86,8 @@ func TestAskAgain(t *testing.T) {
 		view View
 		want string
 	}{
-		"down, not heard":                   {see("2/0 removing target=2 n1 n2 n3:gone"), "scale 2"},
 		"down, and the replicas rose":       {see("3/0 removing target=2 n1 n2 n3:gone"), "scale 3"},
 		"down, and the replicas fell":       {see("1/0 removing target=2 n1 n2 n3:gone"), "scale 2"},
-		"up, not heard":                     {see("5/0 adding target=5 n1 n2 n3"), "scale 5"},
-		"up, and the replicas rose":         {see("6/0 adding target=5 n1 n2 n3"), "scale 6"},
 		"up, and the replicas fell":         {see("4/0 adding target=5 n1 n2 n3"), "scale 4"},
 		"up, fell: first nodes are drained": {see("1/0 adding target=5 n1 n2 n3"), ""},
 		"up, fell, and one is not Ready":    {see("1/0 adding target=5 n1 n2 n3:notReady"), ""},
