@@ -27,13 +27,13 @@ func (f *fixture) lives(span time.Duration) (last outcome.Outcome) {
 }
 
 // TestFailedCreationIsNotRepeatedForever has a portal whose creations end in failed jobs. Each of them may leave something behind that is billed, so
-// the provider stops after three, also after a restart. A person who has removed the cause allows one more, which works.
+// the provider stops after three, also after a restart. A person who allows one more although the cause remains gets one job, and a request that is
+// refused before that does not use the permission up. When the cause is gone, the one that is allowed works.
 func TestFailedCreationIsNotRepeatedForever(t *testing.T) {
 	for _, w := range works[:2] {
 		t.Run(string(w.Type), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, w, emulator.Options{Shapes: emulator.Shapes{NetworkStatus: 202}}, emulator.Fault{Job: emulator.JobFailsLate, JobMessage: "an image is missing"})
-				defer f.portal.Close()
 				last := f.lives(time.Hour)
 				if _, requests := f.jobs(); requests != 1 || last.Reason != infrav1.JobFailedReason || !strings.Contains(last.Message, "an image is missing") {
 					t.Errorf("%d requests in the first hour: %s: %s", requests, last.Reason, last.Message)
@@ -54,6 +54,17 @@ func TestFailedCreationIsNotRepeatedForever(t *testing.T) {
 					if !strings.Contains(last.Message, c.Name) {
 						t.Errorf("cluster %s remains at the portal, and the message does not name it: %s", c.Name, last.Message)
 					}
+				}
+				f.allow()
+				f.inject(emulator.Fault{ID: "busy", Path: w.route, Code: emulator.CodeResourceBusy, Status: 409})
+				if f.lives(time.Hour); !f.decided() {
+					t.Error("the permission is gone, and no job was started")
+				}
+				f.portal.RemoveFault("busy")
+				_, before := f.jobs()
+				last = f.lives(24 * time.Hour)
+				if _, requests := f.jobs(); requests != before+1 || last.Reason != infrav1.OperationStoppedReason || f.decided() {
+					t.Errorf("%d requests after %d, decided: %t: %s: %s", requests, before, f.decided(), last.Reason, last.Message)
 				}
 				f.portal.ClearFaults()
 				f.allow()
@@ -81,36 +92,11 @@ func (f *fixture) decided() bool {
 	return metav1.HasAnnotation(f.object().ObjectMeta, infrav1.DecisionAnnotation)
 }
 
-// TestAllowedOnce has a person allow a job although the cause remains. One job is tried, which uses the permission up. A request that the
-// portal refuses before that does not.
-func TestAllowedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, works[0], emulator.Options{}, emulator.Fault{Job: emulator.JobFails})
-		defer f.portal.Close()
-		f.lives(6 * time.Hour)
-		busy := emulator.Fault{ID: "busy", Path: "/kubernetes-clusters", Code: emulator.CodeResourceBusy, Status: 409}
-		if err := f.portal.Inject(busy); err != nil {
-			t.Fatal(err)
-		}
-		f.allow()
-		if f.lives(time.Hour); !f.decided() {
-			t.Error("the permission is gone, and no job was started")
-		}
-		f.portal.RemoveFault("busy")
-		_, before := f.jobs()
-		last := f.lives(24 * time.Hour)
-		if _, requests := f.jobs(); requests != before+1 || last.Reason != infrav1.OperationStoppedReason || f.decided() {
-			t.Errorf("%d requests after %d, decided: %t: %s: %s", requests, before, f.decided(), last.Reason, last.Message)
-		}
-	})
-}
-
 // TestCreationThatItsJobRefuses has a zone without room, and a portal that finds out in the job. The provider goes on, as after a refusal at once,
 // but each job leaves a name behind. So it asks every two hours, and keeps the last names.
 func TestCreationThatItsJobRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, works[0], emulator.Options{}, emulator.Fault{Job: emulator.JobFailsLate, JobCode: emulator.CodeInsufficientCapacity})
-		defer f.portal.Close()
 		last := f.lives(24 * time.Hour)
 		_, requests := f.jobs()
 		if stopped := last.Reason == infrav1.OperationStoppedReason; requests < 10 || requests > 15 || stopped {

@@ -23,7 +23,6 @@ func TestEndedBeforeTheAnswer(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, works[0], emulator.Options{}, fault)
-				defer f.portal.Close()
 				portal, backoff := f.client(), &outcome.Backoff{}
 				if o := f.pass(f.runner(f.object(), portal, backoff)); o.Kind != outcome.Wait || f.operation().JobID != "" {
 					t.Fatalf("%+v, %+v", o, f.operation())
@@ -52,7 +51,6 @@ func TestLateRefusal(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, works[0], emulator.Options{}, test.fault)
-				defer f.portal.Close()
 				portal, backoff := f.client(), &outcome.Backoff{}
 				f.pass(f.runner(f.object(), portal, backoff))
 				time.Sleep(time.Minute + time.Second)
@@ -73,7 +71,6 @@ func TestLateRefusal(t *testing.T) {
 func TestPanicDuringACreation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, works[0], emulator.Options{})
-		defer f.portal.Close()
 		start := func(after time.Duration) (caught any) {
 			m := f.runner(f.object(), f.client(), &outcome.Backoff{})
 			defer func() { caught = recover() }()

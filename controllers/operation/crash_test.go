@@ -66,7 +66,6 @@ func TestCrashAtEveryWrite(t *testing.T) {
 					t.Run(fmt.Sprintf("%s/write %d, then %d, stored %v", w.Type, first, second, stored), func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) {
 							f := newFixture(t, w, emulator.Options{})
-							defer f.portal.Close()
 							last, unanswered := f.crashes(stored, first, second)
 							f.judge(last)
 							if unanswered {
@@ -106,7 +105,6 @@ func TestWritesThatFailOnce(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/write %d", w.Type, failAt), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f := newFixture(t, w, emulator.Options{})
-					defer f.portal.Close()
 					f.crashAt, f.refused = failAt, true
 					last, _ := f.manager(passes)
 					f.judge(last)
@@ -150,7 +148,6 @@ func TestPortalFaults(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					test.fault.Count = 1
 					f := newFixture(t, w, emulator.Options{Shapes: emulator.Shapes{NetworkStatus: 202}}, test.fault)
-					defer f.portal.Close()
 					last, _ := f.manager(passes)
 					jobs, requests := f.jobs()
 					switch {
@@ -171,30 +168,12 @@ func TestPortalFaults(t *testing.T) {
 	}
 }
 
-// TestFoundByName asks the portal for the cluster by its name, if the portal supports that.
-func TestFoundByName(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, works[0], emulator.Options{ListClusters: true}, emulator.Fault{Count: 1, Cut: true, After: true})
-		defer f.portal.Close()
-		all := f.passesFor(20 * time.Minute)
-		if _, requests := f.jobs(); f.object().Spec.ClusterID != f.portal.Clusters()[0].ID || requests != 1 {
-			t.Errorf("not found: id %q, %d requests, %+v", f.object().Spec.ClusterID, requests, all[len(all)-1])
-		}
-		for _, o := range all[1:] {
-			if o.Kind == outcome.Stalled {
-				t.Fatalf("a person is asked, although the portal lists the cluster: %+v", o)
-			}
-		}
-	})
-}
-
 // TestFoundAfterAFailure: the answer to a creation is lost, and its job fails half way. The portal lists what is left of it. That is not taken for
 // the cluster, neither while its creation runs nor later, when a person has to look.
 func TestFoundAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fault := emulator.Fault{Count: 1, Cut: true, After: true, Job: emulator.JobFailsLate, JobCode: "INSUFFICIENT_CAPACITY"}
 		f := newFixture(t, works[0], emulator.Options{ListClusters: true}, fault)
-		defer f.portal.Close()
 		all := f.passesFor(2 * time.Hour)
 		last := all[len(all)-1]
 		if left := f.portal.Clusters(); len(left) != 1 || f.object().Spec.ClusterID != "" || last.Reason != infrav1.OutcomeUnknownReason {
@@ -212,7 +191,6 @@ func TestFoundAfterAFailure(t *testing.T) {
 func TestFailedJobTakesAnotherName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, works[0], emulator.Options{}, emulator.Fault{Count: 1, Job: emulator.JobFailsLate, JobCode: "INSUFFICIENT_CAPACITY"})
-		defer f.portal.Close()
 		last, _ := f.manager(passes)
 		cp := f.object()
 		if _, requests := f.jobs(); cp.Spec.ClusterName == "story-1" || cp.Spec.ClusterID == "" || requests != 2 {

@@ -51,6 +51,7 @@ func newFixture(t *testing.T, w work, options emulator.Options, faults ...emulat
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(portal.Close)
 	f := &fixture{T: t, work: w, portal: portal, calls: &Calls{}}
 	scheme := schemes.Of(t, infrav1.AddToScheme)
 	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "story"}}

@@ -79,19 +79,6 @@ func blocksMove(obj client.Object) bool {
 	return blocked
 }
 
-func TestDecision(t *testing.T) {
-	obj := &infrav1.PortalControlPlane{}
-	for value, made := range map[string]bool{"": false, "retry": false, "x": false, "retry:xx": false, "abandon:x": false, "retry:x": true} {
-		obj.Annotations = map[string]string{infrav1.DecisionAnnotation: value}
-		if infrav1.DecisionRetry.MadeOn(obj, "x") != made {
-			t.Errorf("annotation %q: made %v", value, !made)
-		}
-	}
-	if infrav1.DecisionRetry.MadeOn(&infrav1.PortalControlPlane{}, "x") {
-		t.Error("made without an annotation")
-	}
-}
-
 // TestSpoiltAnnotations: an annotation that was edited never counts as "nothing is in flight".
 func TestSpoiltAnnotations(t *testing.T) {
 	for _, text := range []string{"", "{", `"create"`, `{"time":"yesterday"}`} {
@@ -150,29 +137,6 @@ func TestRecordOfTheVersionBefore(t *testing.T) {
 	}
 }
 
-func TestStates(t *testing.T) {
-	tests := map[string]struct {
-		op             *Operation
-		inFlight, lost bool
-	}{
-		"none":           {nil, false, false},
-		"intended":       {&Operation{}, true, false},
-		"accepted":       {&Operation{JobID: "job-1"}, true, false},
-		"lost":           {&Operation{Unknown: "cut off"}, true, true},
-		"job forgotten":  {&Operation{JobID: "job-1", Unknown: "forgotten"}, true, true},
-		"ended":          {&Operation{JobID: "job-1", Result: Succeeded}, false, false},
-		"lost and ended": {&Operation{Unknown: "cut off", Result: Abandoned}, false, false},
-	}
-	for title, test := range tests {
-		if got := test.op.InFlight(); got != test.inFlight {
-			t.Errorf("%s: in flight %v", title, got)
-		}
-		if got := test.op.Lost(); got != test.lost {
-			t.Errorf("%s: lost %v", title, got)
-		}
-	}
-}
-
 // TestReplaceableBy checks that a creation is never sent again while it may have happened, and that only a deletion is sent while
 // a job runs.
 func TestReplaceableBy(t *testing.T) {
@@ -183,6 +147,7 @@ func TestReplaceableBy(t *testing.T) {
 		next []Type
 	}{
 		"none":            {nil, []Type{Create, CreateNetwork, Scale, Upgrade, Delete}},
+		"lost and ended":  {&Operation{Type: Create, Unknown: "cut off", Result: Abandoned}, []Type{Create, CreateNetwork, Scale, Upgrade, Delete}},
 		"ended":           {&Operation{Type: Create, Result: Failed}, []Type{Create, CreateNetwork, Scale, Upgrade, Delete}},
 		"running create":  {running(Create), nil},
 		"running network": {running(CreateNetwork), nil},

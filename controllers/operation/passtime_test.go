@@ -22,7 +22,6 @@ func TestPassEndsDuringTheIntent(t *testing.T) {
 		t.Run(string(w.Type), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, w, emulator.Options{})
-				defer f.portal.Close()
 				store, ok := f.store.(client.WithWatch)
 				if !ok {
 					t.Fatalf("%T", f.store)
@@ -57,7 +56,6 @@ func TestPassEndsDuringTheIntent(t *testing.T) {
 func TestPassThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, works[0], emulator.Options{})
-		defer f.portal.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		portal, cp := f.client(), f.object()

@@ -49,7 +49,6 @@ func TestLog(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, scaleUp, emulator.Options{}, test.fault)
-				defer f.portal.Close()
 				var lines []string
 				log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
 				m, send := f.machine(&outcome.Backoff{})
@@ -77,7 +76,6 @@ func TestLog(t *testing.T) {
 func TestNothingIsSentWhileAJobRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, scaleUp, emulator.Options{})
-		defer f.portal.Close()
 		m, send := f.machine(&outcome.Backoff{})
 		if o, _ := m.Start(t.Context(), next(), send); !o.IsDone() || o.RequeueAfter < pollAfterError {
 			t.Fatalf("%+v", o)
@@ -96,7 +94,6 @@ func TestNothingIsSentWhileAJobRuns(t *testing.T) {
 func TestNothingIsSentFromOldData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, scaleUp, emulator.Options{})
-		defer f.portal.Close()
 		m, send := f.machine(&outcome.Backoff{})
 		theirs := f.object()
 		metav1.SetMetaDataAnnotation(&theirs.ObjectMeta, "note", "theirs")
@@ -124,7 +121,6 @@ func TestBusyLeavesTheRecord(t *testing.T) {
 			t.Run(title+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f := newFixture(t, scaleUp, emulator.Options{}, fault)
-					defer f.portal.Close()
 					cp := f.object()
 					putLast(cp, last)
 					if err := f.store.Update(t.Context(), cp); err != nil {
@@ -153,7 +149,6 @@ func TestAbandon(t *testing.T) {
 		t.Run(string(w.Type), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, w, emulator.Options{})
-				defer f.portal.Close()
 				cp := f.object()
 				putLast(cp, &Operation{ID: "x", Type: w.Type, Target: w.target, JobID: "job-1", Time: metav1.Now()})
 				metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionAbandon.About("x"))
@@ -184,7 +179,6 @@ func TestClassOfRequests(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t, scaleUp, emulator.Options{})
-			defer f.portal.Close()
 			m, send := f.machine(&outcome.Backoff{})
 			m.Portal.Limiter().Charge(1000, nil)
 			o, _ := m.Start(t.Context(), New(operation, "a"), send)
@@ -201,7 +195,6 @@ func TestClassOfRequests(t *testing.T) {
 func TestOldCopyLosesNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, scaleUp, emulator.Options{})
-		defer f.portal.Close()
 		cp, op := f.object(), next()
 		putLast(cp, op)
 		if err := f.store.Update(t.Context(), cp); err != nil {
@@ -225,7 +218,6 @@ func TestOldCopyLosesNoAnswer(t *testing.T) {
 func TestJobOfAnotherUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, scaleUp, emulator.Options{})
-		defer f.portal.Close()
 		cp, op := f.object(), next()
 		op.JobID = "job-of-another"
 		State{Record: Record{Size: 2, UserID: "another"}, Last: op}.Put(cp)
