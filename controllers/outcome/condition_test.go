@@ -76,15 +76,6 @@ func TestReportOfTheManagementCluster(t *testing.T) {
 	}
 }
 
-// TestNoConditionBeforeThereIsSomethingToTell: waiting for the rate limit sets no condition either.
-func TestNoConditionBeforeThereIsSomethingToTell(t *testing.T) {
-	obj := &infrav1.PortalCluster{}
-	Report(obj, "Healthy", RetryAfter(time.Minute))
-	if got := obj.GetConditions(); len(got) != 0 {
-		t.Errorf("got %+v", got)
-	}
-}
-
 // TestSummarize: a user looks at the first condition that is not True.
 func TestSummarize(t *testing.T) {
 	condition := func(t string, status metav1.ConditionStatus) metav1.Condition {
