@@ -39,11 +39,9 @@ func TestScaleDownAnnotation(t *testing.T) {
 		"disabled":                      {notes{users: "true", ours: ""}, false, notes{users: "true", ours: ""}, notes{}},
 		"the user's true":               {notes{users: "true"}, true, notes{users: "true"}, notes{users: "true"}},
 		"the user's false":              {notes{users: "false"}, true, notes{users: "false"}, notes{users: "false"}},
-		"the user's empty value":        {notes{users: ""}, true, notes{users: ""}, notes{users: ""}},
 		"the user has changed it since": {notes{users: "false", ours: ""}, false, nil, notes{users: "false"}},
 		"the user has removed it since": {notes{ours: ""}, false, notes{users: "true", ours: ""}, notes{}},
 		"other annotations stay":        {notes{"a": "b"}, false, notes{"a": "b", users: "true", ours: ""}, notes{"a": "b"}},
-		"others stay, disabled":         {notes{"a": "b", users: "true", ours: ""}, false, notes{"a": "b", users: "true", ours: ""}, notes{"a": "b"}},
 		"the user has removed our mark": {notes{users: "true", "a": "b"}, true, notes{users: "true", "a": "b"}, notes{users: "true", "a": "b"}},
 	}
 	for title, test := range tests {

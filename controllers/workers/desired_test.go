@@ -90,41 +90,6 @@ func TestCountDesired(t *testing.T) {
 	}
 }
 
-// TestDesiredByMachines checks that a Machine of its own counts as a worker, and one of a MachineSet only with its set.
-func TestDesiredByMachines(t *testing.T) {
-	set := metav1.NewControllerRef(&metav1.ObjectMeta{Name: "set"}, clusterv1.GroupVersion.WithKind("MachineSet"))
-	machines := []clusterv1.Machine{{ObjectMeta: metav1.ObjectMeta{Name: "of-a-set", OwnerReferences: []metav1.OwnerReference{*set}}}, {}}
-	if d := DesiredBy(&clusterv1.Cluster{}, Members{Machines: machines}, operation.Record{}); d.sum != 1 || !d.known {
-		t.Errorf("%+v", d)
-	}
-}
-
-// TestDesiredAfterARestoreWithoutOwners checks that a MachineDeployment counts once, although its MachineSet and Machines were restored without
-// owner references and core has not adopted them yet. A Machine of its own still counts.
-func TestDesiredAfterARestoreWithoutOwners(t *testing.T) {
-	labels := map[string]string{clusterv1.MachineDeploymentNameLabel: "workers"}
-	selector := metav1.LabelSelector{MatchLabels: labels}
-	md := clusterv1.MachineDeployment{Spec: clusterv1.MachineDeploymentSpec{Replicas: ptr.To[int32](2), Selector: selector}}
-	md.Spec.Template.Spec.InfrastructureRef.Kind = TemplateKind
-	ms := clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: clusterv1.MachineSetSpec{Replicas: ptr.To[int32](2), Selector: selector}}
-	ms.Spec.Template.Spec.InfrastructureRef.Kind = TemplateKind
-	machine := clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
-	from := Members{
-		deployments: []clusterv1.MachineDeployment{md}, sets: []clusterv1.MachineSet{ms}, Machines: []clusterv1.Machine{machine, machine, {}},
-	}
-	if d := DesiredBy(&clusterv1.Cluster{}, from, operation.Record{}); d.sum != 3 {
-		t.Errorf("the sum is %d: a MachineDeployment of 2, and a Machine of its own", d.sum)
-	}
-	from.deployments = nil
-	if d := DesiredBy(&clusterv1.Cluster{}, from, operation.Record{}); d.sum != 3 {
-		t.Errorf("the sum is %d: a MachineSet of 2, and a Machine of its own", d.sum)
-	}
-	from.sets = nil
-	if d := DesiredBy(&clusterv1.Cluster{}, from, operation.Record{}); d.sum != 3 {
-		t.Errorf("the sum is %d: three Machines that nothing adopts", d.sum)
-	}
-}
-
 // owner returns a reference to Cluster prod with the UID.
 func owner(uid types.UID) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: prod.Name, UID: uid}}

@@ -68,7 +68,8 @@ func (g group) members() (all Members) {
 	return all
 }
 
-// TestPausedGroups checks with how many workers a MachineDeployment counts while core does not reconcile it, or a MachineSet of it.
+// TestPausedGroups checks with how many workers a MachineDeployment counts while core does not reconcile it, or a MachineSet of it, and when its
+// MachineSets and Machines were restored without owner references and core has not adopted them yet.
 func TestPausedGroups(t *testing.T) {
 	const name = "MachineDeployment w"
 	tests := map[string]struct {
@@ -78,6 +79,7 @@ func TestPausedGroups(t *testing.T) {
 		named string // the paused object, if the count is not the replicas
 	}{
 		"nothing paused":                    {group{5, false, "5", []set{{5, 3, 3, false, false}}}, 3, 5, ""},
+		"restored, without owners":          {group{2, false, "2", []set{{2, 0, 1, false, true}}}, 2, 2, ""},
 		"paused, and nothing changed":       {group{3, true, "3", []set{{3, 3, 3, false, false}}}, 3, 3, ""},
 		"paused, then more replicas":        {group{5, true, "3", []set{{3, 3, 3, false, false}}}, 3, 3, name},
 		"paused, then fewer":                {group{1, true, "3", []set{{3, 3, 3, false, false}}}, 3, 3, name},
@@ -107,7 +109,8 @@ func TestPausedGroups(t *testing.T) {
 	}
 }
 
-// TestPausedAlone checks the same for a Machine and a MachineSet of their own, and for a MachinePool. Core deletes no paused object.
+// TestPausedAlone checks the same for a Machine and a MachineSet of their own, and for a MachinePool. Core deletes no paused object. A Machine of a
+// MachineSet counts only with its set.
 func TestPausedAlone(t *testing.T) {
 	paused := map[string]string{clusterv1.PausedAnnotation: ""}
 	machine := clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m", Annotations: paused}}
@@ -116,7 +119,9 @@ func TestPausedAlone(t *testing.T) {
 	leaving := *bound.DeepCopy()
 	leaving.DeletionTimestamp = ptr.To(metav1.Now())
 	alone := group{replicas: 5, noted: "5", sets: []set{{5, 3, 3, true, true}}}.members()
-	alone.deployments = nil
+	restored := group{replicas: 2, noted: "2", sets: []set{{2, 0, 2, false, true}}}.members()
+	alone.deployments, restored.deployments = nil, nil
+	ofSet := group{sets: []set{{1, 1, 1, false, false}}}.members().Machines[0]
 	poolOf := func(annotation string, listed int) Members {
 		p := aPool()
 		p.machinePool.Annotations = map[string]string{clusterv1.PausedAnnotation: annotation}
@@ -131,6 +136,9 @@ func TestPausedAlone(t *testing.T) {
 		"a Machine with a node":         {Members{Machines: []clusterv1.Machine{bound}}, 1},
 		"deleted, which core leaves":    {Members{Machines: []clusterv1.Machine{leaving}}, 1},
 		"a MachineSet":                  {alone, 3},
+		"restored without owners":       {restored, 2},
+		"its Machines, without the set": {Members{Machines: restored.Machines}, 2},
+		"of a set that is not read":     {Members{Machines: []clusterv1.Machine{ofSet, {}}}, 1},
 		"a MachinePool":                 {poolOf("", 3), 3},
 		"a MachinePool, for an upgrade": {poolOf(pausedForUpgrade, 3), 5},
 	} {

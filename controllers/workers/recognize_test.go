@@ -80,7 +80,6 @@ func TestRecognized(t *testing.T) {
 		"marked":                             {unmarked: 2, marked: 3, last: operation.Create},
 		"not shown at all":                   {unmarked: 2, last: operation.Create},
 		"not marked":                         {unmarked: 5, last: operation.Create, holds: "workerNodeSelector"},
-		"not marked, and not all there":      {unmarked: 3, last: operation.Create, holds: "workerNodeSelector"},
 		"more than that, so somebody added":  {unmarked: 6, last: operation.Create},
 		"some are marked":                    {unmarked: 4, marked: 1, last: operation.Create},
 		"bound before":                       {unmarked: 5, last: operation.Create, bound: true},

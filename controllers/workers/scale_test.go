@@ -48,10 +48,7 @@ func TestActivityOf(t *testing.T) {
 		"delete":                 {&operation.Operation{Type: operation.Delete, Target: "id"}, claims.ReplacingNodes},
 		"scale up":               {&operation.Operation{Type: operation.Scale, From: 3, Target: "5"}, claims.AddingNodes},
 		"scale down":             {&operation.Operation{Type: operation.Scale, From: 5, Target: "3"}, claims.RemovingNodes},
-		"scale to nothing":       {&operation.Operation{Type: operation.Scale, From: 5, Target: "0"}, claims.RemovingNodes},
 		"scale to the same size": {&operation.Operation{Type: operation.Scale, From: 3, Target: "3"}, claims.AddingNodes},
-		"lost creation":          {&operation.Operation{Type: operation.Create, Unknown: "cut off"}, claims.ReplacingNodes},
-		"lost upgrade":           {&operation.Operation{Type: operation.Upgrade, Unknown: "cut off"}, claims.ReplacingNodes},
 		"lost scale down":        {&operation.Operation{Type: operation.Scale, From: 5, Target: "3", Unknown: "cut off"}, claims.RemovingNodes},
 	}
 	for title, test := range tests {
@@ -84,12 +81,9 @@ func TestLastRequest(t *testing.T) {
 		"adopted, upgraded":      {&operation.Operation{Type: operation.Upgrade, Result: operation.Succeeded}, operation.Record{Size: -1}, want{adopted: true}},
 		"adopted, scale failed":  {scale(3, "5", operation.Failed), operation.Record{Size: -1}, want{}},
 		"down refused":           {scale(3, "2", operation.Refused), operation.Record{Size: 3}, want{}},
-		"down failed":            {scale(3, "2", operation.Failed), operation.Record{Size: 3, SizeUncertain: true}, want{}},
-		"down abandoned":         {scale(3, "2", operation.Abandoned), operation.Record{Size: -1}, want{}},
 		"down in flight":         {scale(3, "2", ""), operation.Record{Size: 2}, want{}},
 		"down succeeded":         {scale(3, "2", operation.Succeeded), operation.Record{Size: 2}, want{compared: true, restored: true}},
 		"up succeeded":           {scale(3, "5", operation.Succeeded), operation.Record{Size: 5}, want{restored: true}},
-		"up refused":             {scale(3, "5", operation.Refused), operation.Record{Size: 3}, want{}},
 		"upgrade failed":         {&operation.Operation{Type: operation.Upgrade, Result: operation.Failed}, operation.Record{Size: 3}, want{}},
 	}
 	for title, test := range tests {
