@@ -3,7 +3,6 @@
 package lifecycle
 
 import (
-	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +18,6 @@ func TestCompareVersions(t *testing.T) {
 		{"v1.36.3", "v1.36.3", 0},
 		{"1.36.3", "v1.36.3", 0},        // the portal may leave the v out
 		{"v1.36.3+k3s1", "v1.36.3", 0},  // build metadata says nothing about order
-		{"1.36.3+a", "1.36.3+b", 0},     //
 		{"v1.36.2", "v1.36.3", -1},      //
 		{"v1.36.10", "v1.36.9", 1},      // numbers, not letters
 		{"v1.37.0", "v1.36.99", 1},      //
@@ -28,9 +26,7 @@ func TestCompareVersions(t *testing.T) {
 		{"v1.37.0-rc.1", "v1.37.0", -1}, // a candidate comes before
 		{"v1.37.0-rc.1", "v1.37.0-rc.2", -1},
 		{"latest", "v1.0.0", -1},          // no version is older than any
-		{"v1.0.0", "latest", 1},           //
 		{"latest", "newest", 0},           //
-		{"", "", 0},                       //
 		{"", "v1.0.0", -1},                //
 		{"v1.36.3-rc.1+b", "1.36.2", 1},   //
 		{" v1.36.3", "v1.36.3", 0},        // tolerated
@@ -45,11 +41,6 @@ func TestCompareVersions(t *testing.T) {
 		if got := compareVersions(test.b, test.a); got != -test.want {
 			t.Errorf("%q to %q: %d, want %d", test.b, test.a, got, -test.want)
 		}
-	}
-	versions := []string{"v1.36.10", "v1.9.0", "v1.36.9"}
-	slices.SortFunc(versions, compareVersions)
-	if !slices.Equal(versions, []string{"v1.9.0", "v1.36.9", "v1.36.10"}) {
-		t.Errorf("sorted: %v", versions)
 	}
 }
 

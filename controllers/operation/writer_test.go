@@ -103,20 +103,6 @@ func (b *writerBench) operation() *Operation {
 	return op
 }
 
-func TestIntend(t *testing.T) {
-	b := newWriterBench(t)
-	op := New(Scale, "5")
-	if err := b.intend(op); err != nil {
-		t.Fatal(err)
-	}
-	if got := b.operation(); got == nil || got.ID != op.ID {
-		t.Errorf("stored %+v", got)
-	}
-	if len(b.wrote) != 1 || b.wrote[0] != b.stored().ResourceVersion {
-		t.Errorf("told of writes %v, the object is at %s", b.wrote, b.stored().ResourceVersion)
-	}
-}
-
 // TestIntendStopsAtAConflict: a manager that reads old data must not call the portal.
 func TestIntendStopsAtAConflict(t *testing.T) {
 	b := newWriterBench(t)
@@ -187,15 +173,15 @@ func TestDetach(t *testing.T) {
 	})
 }
 
-// TestLetMove: a paused object may be moved, operation and all.
+// TestLetMove: an intent is stored, and blocks a move. A paused object may be moved, operation and all.
 func TestLetMove(t *testing.T) {
 	b := newWriterBench(t)
 	op := New(Create, "a")
 	if err := b.intend(op); err != nil {
 		t.Fatal(err)
 	}
-	if !blocksMove(b.stored()) {
-		t.Fatal("an intent does not block a move")
+	if !blocksMove(b.stored()) || len(b.wrote) != 1 || b.wrote[0] != b.stored().ResourceVersion {
+		t.Fatalf("an intent does not block a move, or the caller is told of writes %v", b.wrote)
 	}
 	if err := b.writer.UnblockMove(t.Context(), b.cached); err != nil {
 		t.Fatal(err)
