@@ -6,12 +6,11 @@
 //   - TestRead reads every object, annotation and record with today's types. A field that today's code does not know is an error, unless
 //     the table gone has a reason for it.
 //   - TestSamplesAreKept of package contract creates every object at a real API server with today's CRDs.
-//   - TestRun, which only the night runs, lets today's manager run a cluster that is restored from the samples. The manager replaces nothing,
-//     and asks the portal for no change.
 //
 // The samples of a release are written once, when the next one begins. The release itself writes them:
 //
 //	make test-upgrade PREVIOUS=v0.1.0 UPGRADE_FLAGS="-record $PWD/test/samples/testdata/v0.1.0"
 //
-// They hold no credentials: Secrets have no data. Package upgrade tests the upgrade of clusters in every other phase.
+// They hold no credentials: Secrets have no data. Package upgrade lets today's manager take over the clusters that the release itself runs, in
+// every phase: it replaces nothing, and asks the portal for no change.
 package samples
