@@ -4,7 +4,7 @@
 // local repository on a kind management cluster. The emulated portal runs as a Pod.
 //
 //	make test-e2e
-//	go test -tags e2e,fieldsv1string ./test/e2e -v -timeout 60m -run 'TestSpecs/together/^scale$'
+//	go test -tags e2e,fieldsv1string ./test/e2e -v -timeout 60m -run 'TestSpecs/together/^move'
 //
 // # What runs where
 //
@@ -14,7 +14,7 @@
 // restarted. The tests read its request log and set faults through its admin listener. The listener is on the node's loopback only, so the
 // tests use a port forward.
 //
-// The tests use the clusterctl binary for a user's clusterctl commands: init, generate, describe, get kubeconfig, move, rollout. They use a
+// The tests use the clusterctl binary for a user's clusterctl commands: init, generate, describe, get kubeconfig, move, upgrade. They use a
 // client for a user's kubectl commands. They read nothing from inside our manager.
 //
 // # Specs
@@ -24,9 +24,8 @@
 // others run concurrently. Every spec ends with nothing left in its namespace and at the portal. After the last spec, the tests check that
 // the portal has refused no request as a violation of the specification, and that no container was restarted unless a spec killed it.
 //
-// At the end the tests print a table of all specs with their durations. When a spec fails, they write to _artifacts/ the output of
-// clusterctl describe, the objects and events of the spec's namespace, the request log of its account, and the logs of all managers. The
-// artifacts contain no Secrets.
+// When a spec fails, the tests write to _artifacts/ the output of clusterctl describe, the objects and events of the spec's namespace, the
+// request log of its account, and the logs of all managers. The artifacts contain no Secrets.
 //
 // # Variables
 //

@@ -41,7 +41,6 @@ type environment struct {
 	portal     *portal
 	// initialized is when clusterctl init was called on the home cluster.
 	initialized time.Time
-	report      report
 }
 
 var env *environment
@@ -56,7 +55,6 @@ func run(m *testing.M) int {
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
-	begin := time.Now()
 	code := 1
 	err := prepare(ctx)
 	if err == nil {
@@ -65,7 +63,6 @@ func run(m *testing.M) int {
 		if !uninterrupted() {
 			select {} // until interrupted ends the process
 		}
-		env.report.print(os.Stdout, time.Since(begin))
 	} else {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 	}

@@ -29,17 +29,6 @@ func (s *subject) requestLog(ctx context.Context) []emulator.LogEntry {
 	return slices.DeleteFunc(entries, func(e emulator.LogEntry) bool { return e.Account != s.account() })
 }
 
-// requests returns the account's requests from the n-th entry on.
-func (s *subject) requests(from int) (all []string) {
-	s.Helper()
-	for _, e := range s.requestLog(s.Context())[from:] {
-		if e.IsRequest() {
-			all = append(all, e.String())
-		}
-	}
-	return all
-}
-
 // mutations returns the requests that try to change something, whether the portal accepted them or not.
 func (s *subject) mutations(from int) (all []string) {
 	s.Helper()

@@ -7,7 +7,6 @@ package e2e
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 )
@@ -29,33 +28,23 @@ var alone = []spec{
 var together = []spec{
 	{"move to another management cluster and back", moveThereAndBack},
 	{"ClusterClass: create, scale and upgrade", clusterClass},
-	{"upgrade", upgrade},
-	{"scale", scale},
-	{"describe", describe},
 }
 
 func TestSpecs(t *testing.T) {
 	for _, s := range alone {
-		t.Run(s.name, func(t *testing.T) { s.timed(t) })
+		t.Run(s.name, s.run)
 	}
 	t.Run("together", func(t *testing.T) {
 		for _, s := range together {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
-				s.timed(t)
+				s.run(t)
 			})
 		}
 	})
 	if !t.Failed() {
 		t.Run("in the end", inTheEnd)
 	}
-}
-
-// timed runs the spec and reports how long it took.
-func (s spec) timed(t *testing.T) {
-	begin := time.Now()
-	defer func() { env.report.add(s.name, time.Since(begin), t.Failed()) }()
-	s.run(t)
 }
 
 // inTheEnd checks what a single spec cannot see.

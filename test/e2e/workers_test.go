@@ -9,46 +9,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"testing"
 
 	. "github.com/onsi/gomega"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
-
-// scale checks the requests that changes of the replicas become. The order of removal is not known, so the first request for fewer
-// workers removes one. Whichever nodes the portal removes, each Machine has one node afterwards.
-func scale(t *testing.T) {
-	s := prepareSubject(t)
-	s.create(1)
-	s.scaleTo(4)
-	s.settled(4)
-	s.scaleTo(2)
-	s.settled(2)
-	s.Expect(s.changes()).To(Equal([]string{"Creating", "Scaling size 1 → 4", "Scaling size 4 → 3", "Scaling size 3 → 2"}))
-	s.remove()
-}
-
-// upgrade checks that the control plane is upgraded first, together with the nodes. The upgrade of the MachineDeployment then needs no
-// request.
-func upgrade(t *testing.T) {
-	s := prepareSubject(t)
-	s.create(2)
-	change(s, &infrav1.PortalControlPlane{}, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newerVersion })
-	s.Eventually(func() (string, error) { return s.notAt(s.Context(), newerVersion) }).Should(BeEmpty())
-	s.settled(2)
-	before, asked := s.holders(), len(s.requestLog(s.Context()))
-
-	change(s, s.deployment(), func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.Version = newerVersion })
-	s.replaced(before, 2)
-	s.settled(2)
-	asks := slices.DeleteFunc(s.requests(asked), func(request string) bool { return strings.Contains(request, "/config ") }) // the provider reads the kubeconfig after the upgrade
-	s.Expect(asks).To(BeEmpty(), "requests for Machines of the version that the nodes already have")
-	s.Expect(s.changes()).To(Equal([]string{"Creating", "Upgrading " + olderVersion + " → " + newerVersion}))
-	s.remove()
-}
 
 // notAt describes what does not run the version yet. It returns "" if all nodes run it.
 func (s *subject) notAt(ctx context.Context, version string) (string, error) {
