@@ -56,8 +56,7 @@ func TestLife(t *testing.T) {
 
 func TestKubeconfig(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
-		d.run(d.createArgs("demo")...).exits(exitOK)
-		id, file := d.portal.Clusters()[0].ID, filepath.Join(t.TempDir(), "kubeconfig")
+		id, file := d.create("demo"), filepath.Join(t.TempDir(), "kubeconfig")
 		d.may = true // a kubeconfig is a secret whose purpose is to be fetched
 		text := d.run("clusters", "config", id).exits(exitOK).shows("kind: Config").out
 		if in := decode[struct{ Kubeconfig string }](d.run("clusters", "config", id, "-o", "json").exits(exitOK)).Kubeconfig; in != text {
@@ -99,8 +98,7 @@ func TestIsolatedNetworkIsTold(t *testing.T) {
 // TestConfirmation: nothing is deleted without a yes.
 func TestConfirmation(t *testing.T) {
 	at(t, emulator.Options{Volumes: []emulator.Volume{{ID: "volume-1"}}}, func(t *testing.T, d *desk) {
-		d.run(d.createArgs("demo")...).exits(exitOK)
-		id := d.portal.Clusters()[0].ID
+		id := d.create("demo")
 		d.run("clusters", "delete", id).exits(exitUsage).says("--yes")
 		for _, no := range []string{"no", "", "y"} {
 			d.answers = []string{no}

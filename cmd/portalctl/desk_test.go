@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -42,6 +44,7 @@ type result struct {
 	args     []string
 	out, err string
 	code     exitCode
+	took     time.Duration
 }
 
 // at sets up a desk in a bubble whose time passes only while everyone waits.
@@ -91,11 +94,21 @@ func (d *desk) runWithin(ctx context.Context, args ...string) *result {
 	if d.answers != nil {
 		s.ask = d.answer
 	}
-	r := &result{t: d.t, args: args, code: execute(ctx, s, args), out: out.String(), err: errOut.String()}
+	began := time.Now()
+	code := execute(ctx, s, args)
+	r := &result{t: d.t, args: args, code: code, took: time.Since(began), out: out.String(), err: errOut.String()}
 	if !d.may {
 		r.keepsSecrets()
 	}
 	return r
+}
+
+// interrupt runs a command that the user interrupts after a time.
+func (d *desk) interrupt(after time.Duration, args ...string) *result {
+	d.t.Helper()
+	ctx, interrupt := context.WithCancel(d.t.Context())
+	time.AfterFunc(after, interrupt)
+	return d.runWithin(ctx, args...)
 }
 
 func (d *desk) answer(_ context.Context, prompt string, _ bool) (string, error) {
@@ -223,6 +236,24 @@ func (d *desk) createArgs(name string, more ...string) []string {
 		"clusters", "create", "--name", name, "--zone-id", "zone-1", "--version", "v1.35.6", "--service-offering-id", "medium",
 		"--size", "2", "--control-nodes", "1", "--vpc-id", d.portal.VPCs()[0].ID, "--ssh-key-pair", "ops", "-v",
 	}, more...)
+}
+
+// create creates a small cluster, and returns its id.
+func (d *desk) create(name string, more ...string) string {
+	d.t.Helper()
+	d.run(d.createArgs(name, more...)...).exits(exitOK)
+	clusters := d.portal.Clusters()
+	return clusters[len(clusters)-1].ID
+}
+
+// fileWith returns the path of a new file with the content.
+func fileWith(t *testing.T, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // waitIdle lets the portal's requests and jobs end.

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 // TestDoctor: a portal without problems gets every finding and no advice, and nothing is changed.
 func TestDoctor(t *testing.T) {
 	at(t, emulator.Options{ListClusters: true}, func(t *testing.T, d *desk) {
-		d.run(d.createArgs("demo")...).exits(exitOK)
+		d.create("demo")
 		before := len(d.portal.Jobs())
 		d.run("doctor").exits(exitOK).says("The provider can work with this portal").
 			shows("ops@portal.example", "Administrator", "v1.34.9 (Enabled)", "default", "in use: zone-1", "300 requests per minute",
@@ -58,9 +57,7 @@ func TestDoctorsAdvice(t *testing.T) {
 func TestInterruptDoctor(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		d.inject(emulator.Fault{Path: "/kubernetes-versions", Delay: 20 * time.Second})
-		ctx, interrupt := context.WithCancel(t.Context())
-		time.AfterFunc(2*time.Second, interrupt)
-		if r := d.runWithin(ctx, "doctor").exits(exitInterrupted); r.out != "" {
+		if r := d.interrupt(2*time.Second, "doctor").exits(exitInterrupted); r.out != "" {
 			t.Errorf("printed %s", r.out)
 		}
 		waitIdle()

@@ -113,6 +113,9 @@ func TestHelp(t *testing.T) {
 		for _, args := range [][]string{{"help", "nope"}, {"help", "clusters", "nope"}, {"nope"}, {"clusters", "nope"}} {
 			d.run(args...).exits(exitUsage).says("nope")
 		}
+		d.run("--help").exits(exitOK).shows("130  interrupted", "PORTAL_TOTP_SEED")
+		d.run("completion", "bash").exits(exitOK).shows("portalctl")
+		d.run("version", "-o", "json").exits(exitOK).shows(`"version"`, "linux")
 	})
 }
 

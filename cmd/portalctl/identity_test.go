@@ -3,8 +3,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,10 +18,7 @@ import (
 // TestIdentity: the Secret has the keys that the provider reads.
 func TestIdentity(t *testing.T) {
 	at(t, mfaUser(), func(t *testing.T, d *desk) {
-		ca := filepath.Join(t.TempDir(), "ca.crt")
-		if err := os.WriteFile(ca, d.portal.CAPEM(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ca := fileWith(t, d.portal.CAPEM())
 		d = d.with(seedVariable, canarySeed, caFileVariable, ca)
 		d.may = true
 		for _, format := range []string{"yaml", "json", "table"} {
@@ -77,10 +72,7 @@ func TestIdentityCheck(t *testing.T) {
 // TestIdentityRefusesWhatCannotBe checks that a wrong input is refused without a request.
 func TestIdentityRefusesWhatCannotBe(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
-		ca := filepath.Join(t.TempDir(), "ca.crt")
-		if err := os.WriteFile(ca, []byte("no certificate"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ca := fileWith(t, []byte("no certificate"))
 		d.with(caFileVariable, ca).run("identity").exits(exitUsage).says("--ca-file")
 		d.with(urlVariable, "http://portal.example").run("identity").exits(exitUsage).says("https")
 		d.with(seedVariable, "canary!").run("identity").exits(exitUsage)

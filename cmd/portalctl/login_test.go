@@ -3,7 +3,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -116,10 +115,7 @@ func TestLoginFailures(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		d.with(passwordVariable, "wrong").run("login").exits(exitCredentials).says("INVALID_CREDENTIALS").saysNot("redacted", "e-mail or")
 		d.with(passwordVariable, canaryPassword+"\n").run("login").exits(exitUsage).says("the password ends with a line break")
-		ca := filepath.Join(t.TempDir(), "ca.crt")
-		if err := os.WriteFile(ca, []byte("no PEM"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ca := fileWith(t, []byte("no PEM"))
 		d.with(caFileVariable, ca).run("login").exits(exitUsage).says("--ca-file holds no PEM certificate").saysNot("caBundle")
 	})
 	at(t, mfaUser(), func(_ *testing.T, d *desk) {
@@ -134,10 +130,7 @@ func TestTrust(t *testing.T) {
 	if err := d.portal.Listen("127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	ca := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(ca, d.portal.CAPEM(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ca := fileWith(t, d.portal.CAPEM())
 	run := func(ca string, args ...string) *result {
 		out, errOut := &screen{}, &screen{}
 		env := d.with(urlVariable, d.portal.URL(), caFileVariable, ca).env

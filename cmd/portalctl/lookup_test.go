@@ -45,7 +45,7 @@ func TestLists(t *testing.T) {
 
 func TestInstances(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
-		d.run(d.createArgs("demo")...).exits(exitOK)
+		d.create("demo")
 		d.run("instances", "list").exits(exitOK).shows("NAME", "demo-c-1", "Running   demo\n")
 		list := decode[struct{ Instances []map[string]any }](d.run("instances", "list", "-o", "json").exits(exitOK)).Instances
 		if len(list) != 3 {
@@ -72,9 +72,8 @@ func TestClusterOfAnInstance(t *testing.T) {
 
 func TestFindClusters(t *testing.T) {
 	at(t, emulator.Options{ListClusters: true}, func(t *testing.T, d *desk) {
-		d.run(d.createArgs("demo")...).exits(exitOK)
-		d.run(d.createArgs("demo-2")...).exits(exitOK)
-		id := d.portal.Clusters()[0].ID
+		id := d.create("demo")
+		d.create("demo-2")
 		d.run("clusters", "find", "demo").exits(exitOK).shows("ID ", id+"   demo   Running\n")
 		type list struct {
 			KubernetesClusters []struct{ ID, Name string }
@@ -159,18 +158,4 @@ func TestNoSecretFlags(t *testing.T) {
 		}
 	}
 	walk((&app{}).root())
-}
-
-func TestHelpAndCompletion(t *testing.T) {
-	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
-		d.run("--help").exits(exitOK).shows("130  interrupted", "PORTAL_TOTP_SEED")
-		d.run("help", "clusters", "create").exits(exitOK).shows("--network-id")
-		for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-			d.run("completion", shell).exits(exitOK).shows("portalctl")
-		}
-		d.run("__complete", "clusters", "").exits(exitOK).shows("upgrade", "scale")
-		d.run("__complete", "vpcs", "list", "-o", "").exits(exitOK).shows("yaml")
-		d.run("__complete", "versions", "").exits(exitOK).shows("list")
-		d.run("version", "-o", "json").exits(exitOK).shows(`"version"`, "linux")
-	})
 }

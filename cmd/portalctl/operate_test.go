@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -59,7 +58,7 @@ func TestCreateLooksFirst(t *testing.T) {
 		if id := made.Result["kubernetesCluster"].ID; id == "" || again.Result["kubernetesCluster"].ID != id || len(d.portal.Clusters()) != 1 {
 			t.Errorf("%+v, then %+v", made, again)
 		}
-		d.run(d.createArgs("other")...).exits(exitOK)
+		d.create("other")
 		d.inject(emulator.Fault{Method: "GET", Path: "/kubernetes-clusters", Cut: true})
 		d.run(d.createArgs("third")...).exits(exitUnreachable)
 		if n := d.calls("POST", "/kubernetes-clusters"); n != 2 {
@@ -68,7 +67,7 @@ func TestCreateLooksFirst(t *testing.T) {
 	})
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) { // without a list, nobody can know
 		for range 2 {
-			d.run(d.createArgs("demo")...).exits(exitOK)
+			d.create("demo")
 		}
 		if n := len(d.portal.Clusters()); n != 2 {
 			t.Errorf("%d clusters", n)
@@ -86,12 +85,10 @@ func TestCreateFindsWhatDoesNotRun(t *testing.T) {
 		d.inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Job: emulator.JobFailsLate, Count: 1})
 		d.run(d.createArgs("failed")...).exits(exitJobFailed)
 		again("failed", emulator.ClusterFailed)
-		d.run(d.createArgs("demo", "--no-wait")...).exits(exitOK)
+		d.create("demo", "--no-wait")
 		again("demo", emulator.ClusterCreating)
 		waitIdle()
-		d.run(d.createArgs("demo")...).exits(exitOK)
-		clusters := d.portal.Clusters()
-		d.run("clusters", "delete", clusters[len(clusters)-1].ID, "--yes", "--no-wait").exits(exitOK)
+		d.run("clusters", "delete", d.create("demo"), "--yes", "--no-wait").exits(exitOK)
 		again("demo", emulator.ClusterDeleting)
 		waitIdle()
 		if n := d.calls("POST", "/kubernetes-clusters"); n != 2 {
@@ -106,9 +103,7 @@ func TestSizeIsForThePortalToJudge(t *testing.T) {
 	for most, code := range map[int]exitCode{50: exitRefused, 60: exitOK} {
 		at(t, emulator.Options{MaxWorkers: most}, func(_ *testing.T, d *desk) {
 			d.run(d.createArgs("demo", "--size", "51")...).exits(code)
-			d.run(d.createArgs("other")...).exits(exitOK)
-			clusters := d.portal.Clusters()
-			d.run("clusters", "scale", clusters[len(clusters)-1].ID, "--size", "51").exits(code)
+			d.run("clusters", "scale", d.create("other"), "--size", "51").exits(code)
 		})
 	}
 }
@@ -116,8 +111,7 @@ func TestSizeIsForThePortalToJudge(t *testing.T) {
 // TestLostAnswerOfOthers: an operation with an absolute target may be repeated, and one that creates something may not.
 func TestLostAnswerOfOthers(t *testing.T) {
 	at(t, emulator.Options{Volumes: []emulator.Volume{{ID: "volume-1"}}}, func(t *testing.T, d *desk) {
-		d.run(d.createArgs("demo")...).exits(exitOK)
-		id := d.portal.Clusters()[0].ID
+		id := d.create("demo")
 		d.inject(emulator.Fault{ID: "cut", Cut: true, After: true, Path: "/kubernetes-clusters/*/scale"})
 		d.run("clusters", "scale", id, "--size", "3").exits(exitUnknown).says("run the same command again")
 		waitIdle()
@@ -189,10 +183,9 @@ func TestNoWait(t *testing.T) {
 func TestStuckJob(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		d.inject(emulator.Fault{Path: "/kubernetes-clusters", Job: emulator.JobStuck})
-		began := time.Now()
-		d.run(d.createArgs("demo")...).exits(exitStillRuns).says("still running after 30m0s", "jobs wait job-", "stuck")
-		if took := time.Since(began); took != 30*time.Minute {
-			t.Errorf("waited %s", took)
+		r := d.run(d.createArgs("demo")...).exits(exitStillRuns).says("still running after 30m0s", "jobs wait job-", "stuck")
+		if r.took != 30*time.Minute {
+			t.Errorf("waited %s", r.took)
 		}
 		if polls := d.calls("GET", "/jobs/{job_id}"); polls != 359 {
 			t.Errorf("%d polls in half an hour, want one every 5 s", polls)
@@ -206,8 +199,7 @@ func TestStuckJob(t *testing.T) {
 // TestSlowUpgrade: the portal's specification gives an upgrade of 12 nodes more than half an hour, so nothing is called stuck then.
 func TestSlowUpgrade(t *testing.T) {
 	at(t, emulator.Options{Durations: emulator.Durations{Upgrade: 45 * time.Minute}}, func(_ *testing.T, d *desk) {
-		d.run(d.createArgs("demo", "--size", "11")...).exits(exitOK)
-		id := d.portal.Clusters()[0].ID
+		id := d.create("demo", "--size", "11")
 		d.run("clusters", "upgrade", id, "--version", "v1.36.3").exits(exitStillRuns).
 			says("still running after 30m0s", "an upgrade only if the cluster's nodes (kubectl get nodes) have shown no progress")
 		jobs := d.portal.Jobs()
@@ -222,10 +214,9 @@ func TestTroubleWhileWaiting(t *testing.T) {
 		d.inject(emulator.Fault{Path: "/jobs/*", Status: 503, Count: 5})
 		d.run(d.createArgs("demo")...).exits(exitOK).says("trying again", "succeeded")
 		d.inject(emulator.Fault{Path: "/jobs/*", Cut: true})
-		began := time.Now()
-		d.run("clusters", "scale", d.portal.Clusters()[0].ID, "--size", "3").exits(exitUnreachable).says("may still run", "jobs wait job-")
-		if took := time.Since(began); took < outageTimeout || took > outageTimeout+time.Minute {
-			t.Errorf("gave up after %s", took)
+		r := d.run("clusters", "scale", d.portal.Clusters()[0].ID, "--size", "3").exits(exitUnreachable).says("may still run", "jobs wait job-")
+		if r.took < outageTimeout || r.took > outageTimeout+time.Minute {
+			t.Errorf("gave up after %s", r.took)
 		}
 	})
 }
@@ -245,9 +236,7 @@ func TestEndOfWaiting(t *testing.T) {
 // TestInterruptWhileWaiting: the job continues, and its id is printed.
 func TestInterruptWhileWaiting(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
-		ctx, interrupt := context.WithCancel(t.Context())
-		time.AfterFunc(7*time.Second, interrupt)
-		d.runWithin(ctx, d.createArgs("demo")...).exits(exitInterrupted).says("runs on at the portal", "jobs wait job-")
+		d.interrupt(7*time.Second, d.createArgs("demo")...).exits(exitInterrupted).says("runs on at the portal", "jobs wait job-")
 		waitIdle()
 		if c := d.portal.Clusters(); len(c) != 1 || c[0].State != emulator.ClusterRunning {
 			t.Errorf("clusters %v", c)
@@ -260,17 +249,13 @@ func TestInterruptWhileWaiting(t *testing.T) {
 func TestInterruptWhileCalling(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		d.inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Delay: 20 * time.Second, After: true})
-		ctx, interrupt := context.WithCancel(t.Context())
-		time.AfterFunc(10*time.Second, interrupt)
-		d.runWithin(ctx, d.createArgs("demo")...).exits(exitInterrupted).
+		d.interrupt(10*time.Second, d.createArgs("demo")...).exits(exitInterrupted).
 			says("waiting for the portal's answer to the create of cluster demo", "jobs wait "+d.portal.Jobs()[0].ID)
 		waitIdle()
 	})
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		d.inject(emulator.Fault{Path: "/login", Delay: 20 * time.Second})
-		ctx, interrupt := context.WithCancel(t.Context())
-		time.AfterFunc(10*time.Second, interrupt)
-		d.runWithin(ctx, "clusters", "scale", "k8s-1", "--size", "3").exits(exitInterrupted).says("nothing was changed")
+		d.interrupt(10*time.Second, "clusters", "scale", "k8s-1", "--size", "3").exits(exitInterrupted).says("nothing was changed")
 		waitIdle()
 		if n := d.calls("POST", "/kubernetes-clusters/{cluster_id}/scale"); n != 0 {
 			t.Errorf("%d calls after the interrupt", n)
@@ -301,9 +286,7 @@ func TestLateAnswer(t *testing.T) {
 func TestInterruptWithoutWaiting(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		d.inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Delay: 20 * time.Second, After: true})
-		ctx, interrupt := context.WithCancel(t.Context())
-		time.AfterFunc(10*time.Second, interrupt)
-		d.runWithin(ctx, d.createArgs("demo", "--no-wait")...).exits(exitOK).shows(d.portal.Jobs()[0].ID)
+		d.interrupt(10*time.Second, d.createArgs("demo", "--no-wait")...).exits(exitOK).shows(d.portal.Jobs()[0].ID)
 		waitIdle()
 	})
 }

@@ -3,8 +3,7 @@
 package main
 
 import (
-	"context"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,43 +13,38 @@ import (
 // TestTimeout: no wait of a command lasts longer than its timeout, whatever the command waits for: a job, the login, or a rate limit that
 // closes for twenty minutes. Before a request is sent, nothing was changed, and afterwards the job runs on.
 func TestTimeout(t *testing.T) {
-	scale, wait := []string{"clusters", "scale", "cluster", "--size", "3"}, []string{"jobs", "wait", "job"}
+	scale := func(cluster, _ string) []string { return []string{"clusters", "scale", cluster, "--size", "3"} }
+	wait := func(_, job string) []string { return []string{"jobs", "wait", job} }
+	lookup := func(_, _ string) []string { return []string{"vpcs", "create", "--name", "prod"} }
 	for name, test := range map[string]struct {
 		path string
 		nth  int // request that is refused
-		args []string
+		runs bool
+		args func(cluster, job string) []string
 		code exitCode
 		says string
 	}{
-		"at the login":         {"/login", 1, scale, exitLater, "nothing was changed"},
-		"before the request":   {"/kubernetes-clusters/*/scale", 1, scale, exitLater, "nothing was changed"},
-		"before a lookup":      {"/vpcs", 1, []string{"vpcs", "create", "--name", "prod"}, exitLater, "nothing was changed"},
-		"after the first look": {"/jobs/*", 1, scale, exitStillRuns, "is still pending after 1m0s and runs on"},
-		"at the first look":    {"/jobs/*", 1, wait, exitLater, "nothing was changed"},
-		"after some looks":     {"/jobs/*", 3, wait, exitStillRuns, "is still running after 1m0s and runs on"},
-		"while the job runs":   {"", 0, wait, exitStillRuns, "is still running after 1m0s and runs on"},
+		"at the login":         {"/login", 1, false, scale, exitLater, "nothing was changed"},
+		"before the request":   {"/kubernetes-clusters/*/scale", 1, false, scale, exitLater, "nothing was changed"},
+		"before a lookup":      {"/vpcs", 1, false, lookup, exitLater, "nothing was changed"},
+		"after the first look": {"/jobs/*", 1, false, scale, exitStillRuns, "is still pending after 1m0s and runs on"},
+		"at the first look":    {"/jobs/*", 1, true, wait, exitLater, "nothing was changed"},
+		"after some looks":     {"/jobs/*", 3, true, wait, exitStillRuns, "is still running after 1m0s and runs on"},
+		"while the job runs":   {"", 0, true, wait, exitStillRuns, "is still running after 1m0s and runs on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at(t, emulator.Options{Durations: emulator.Durations{Scale: time.Hour}}, func(t *testing.T, d *desk) {
-				d.run(d.createArgs("demo")...).exits(exitOK)
-				cluster := d.portal.Clusters()[0].ID
-				if test.args[0] == "jobs" {
-					d.run("clusters", "scale", cluster, "--size", "3", "--no-wait").exits(exitOK)
+				cluster, job := d.create("demo"), ""
+				if test.runs {
+					job = strings.TrimSpace(d.run("clusters", "scale", cluster, "--size", "3", "--no-wait").exits(exitOK).out)
 					time.Sleep(10 * time.Second)
-				}
-				jobs := d.portal.Jobs()
-				args := slices.Clone(test.args)
-				args[2] = map[string]string{"cluster": cluster, "job": jobs[len(jobs)-1].ID}[args[2]]
-				if args[2] == "" {
-					args[2] = test.args[2]
 				}
 				if test.path != "" {
 					d.inject(emulator.Fault{Path: test.path, Nth: test.nth, Count: 1, Status: 429, RetryAfter: 20 * time.Minute})
 				}
-				began := time.Now()
-				r := d.run(append(args, "--timeout", "1m")...).exits(test.code).says(test.says)
-				if took := time.Since(began); took > time.Minute+time.Second {
-					t.Errorf("took %s", took)
+				r := d.run(append(test.args(cluster, job), "--timeout", "1m")...).exits(test.code).says(test.says)
+				if r.took > time.Minute+time.Second {
+					t.Errorf("took %s", r.took)
 				}
 				if test.path != "" {
 					r.says("The portal asks to wait 20m0s, until 2000-01-01T00:2")
@@ -68,12 +62,9 @@ func TestTimeout(t *testing.T) {
 func TestInterruptBetweenRefusals(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		d.inject(emulator.Fault{Path: "/volumes/*", Status: 429, RetryAfter: 50 * time.Minute, Count: 1})
-		ctx, interrupt := context.WithCancel(t.Context())
-		time.AfterFunc(time.Minute, interrupt)
-		began := time.Now()
-		d.runWithin(ctx, "volumes", "delete", "--yes", "v-1").exits(exitInterrupted).says("interrupted; nothing was changed", "asks to wait 50m0s")
-		if took := time.Since(began); took > time.Minute+time.Second {
-			t.Errorf("took %s", took)
+		r := d.interrupt(time.Minute, "volumes", "delete", "--yes", "v-1").exits(exitInterrupted).says("interrupted; nothing was changed", "asks to wait 50m0s")
+		if r.took > time.Minute+time.Second {
+			t.Errorf("took %s", r.took)
 		}
 		d.run("volumes", "delete", "--yes", "v-1").exits(exitOK)
 	})
@@ -83,8 +74,6 @@ func TestInterruptBetweenRefusals(t *testing.T) {
 func TestInterruptPasswordReset(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		d.inject(emulator.Fault{Path: "/reset-password", Delay: 20 * time.Second, After: true})
-		ctx, interrupt := context.WithCancel(t.Context())
-		time.AfterFunc(10*time.Second, interrupt)
-		d.runWithin(ctx, "password", "reset").exits(exitOK).says("waiting for the portal's answer to the request for a reset link", "a reset link is on its way")
+		d.interrupt(10*time.Second, "password", "reset").exits(exitOK).says("waiting for the portal's answer to the request for a reset link", "a reset link is on its way")
 	})
 }

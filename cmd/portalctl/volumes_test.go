@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -128,9 +127,7 @@ func TestInterruptDeletionOfVolumes(t *testing.T) {
 		opts.Volumes, args = append(opts.Volumes, emulator.Volume{ID: id}), append(args, id)
 	}
 	at(t, opts, func(t *testing.T, d *desk) {
-		ctx, interrupt := context.WithCancel(t.Context())
-		time.AfterFunc(2*time.Second, interrupt)
-		r := d.runWithin(ctx, args...)
+		r := d.interrupt(2*time.Second, args...)
 		left := len(d.portal.Volumes())
 		if left == 0 || left == 80 {
 			t.Fatalf("%d of 80 volumes are left", left)
