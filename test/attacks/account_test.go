@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,18 +26,6 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
-
-func identities() []row {
-	return []row{
-		{attack: "an identity that allows other namespaces only", heldBy: "allowedNamespaces of a PortalClusterIdentity", attempt: notAllowed},
-		// TestOwnersDoNotEvictEachOther of package cloud is the faster test.
-		{
-			attack: "a thousand identities evict the client of another tenant", heldBy: "portal clients are bounded per namespace", attempt: evicts,
-			alone: true, nightly: true,
-		},
-		{attack: "portals that never answer hold all workers of the manager", heldBy: "one namespace holds a share of the workers", attempt: tarPits, alone: true},
-	}
-}
 
 // notAllowed uses an account that only another namespace may use. Once the administrator allows the tenant's namespace, the account works.
 func notAllowed(t *tenant) string {
@@ -66,19 +53,14 @@ func notAllowed(t *tenant) string {
 	if !t.create(c.cluster, named, c.controlPlane) {
 		return ""
 	}
-	uses := func() string {
-		if len(t.portalClusters()) > 0 || t.logins(victim) > 0 {
-			return "the manager used an account for a namespace that may not use it"
-		}
-		return ""
-	}
-	if harm := t.seen(uses); harm != "" {
+	uses := func() bool { return len(t.portalClusters()) > 0 || t.logins(victim) > 0 }
+	if harm := t.seen("the manager used an account for a namespace that may not use it", uses); harm != "" {
 		return harm
 	}
 	before := shared.DeepCopy()
 	t.must(unstructured.SetNestedStringSlice(shared.Object, []string{"default", t.namespace}, "spec", "allowedNamespaces", "list"))
 	t.must(box.Client.Patch(t.Context(), shared, client.MergeFrom(before)))
-	t.await("the namespace that is allowed uses the account", func() bool { return uses() != "" })
+	t.await("the namespace that is allowed uses the account", uses)
 	return ""
 }
 
@@ -90,45 +72,6 @@ func (t *tenant) logins(who string) (n int) {
 		}
 	}
 	return n
-}
-
-// evicts changes identities until the manager has seen more of them than it keeps clients for. The other tenant's client, with its token,
-// must not be among the evicted ones.
-func evicts(t *tenant) string {
-	const objects, clients, hands, pause = 150, 1200, 4, 50 * time.Millisecond
-	theirs := t.newcomer()
-	t.await("the victim's identity", func() bool { return t.accepts(theirs) })
-	before := t.logins(victim)
-	portal := newSpy(t.T, loopback, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusUnauthorized)
-		_, _ = io.WriteString(w, `{"error":{"code":"INVALID_CREDENTIALS","message":"no"}}`)
-	})
-	var all []*infrav1.PortalCluster
-	for i := range objects {
-		all = append(all, t.identity(fmt.Sprintf("many-%d", i), portal.URL, portal.ca))
-	}
-	var flood sync.WaitGroup
-	for part := range hands {
-		flood.Go(func() {
-			for n := part; n < clients; n += hands {
-				if err := t.rewrite(t.secretOf(all[n%objects]), infrav1.IdentityPassword, fmt.Sprint("password ", n)); err != nil {
-					t.Error(err)
-				}
-				time.Sleep(pause) // the manager reconciles an object at most once a second
-			}
-		})
-	}
-	flood.Wait()
-	idle := theirs.portalCluster.DeepCopy()
-	metav1.SetMetaDataAnnotation(&theirs.portalCluster.ObjectMeta, "example.com/look", "again")
-	t.must(box.Client.Patch(t.Context(), theirs.portalCluster, client.MergeFrom(idle)))
-	for end := time.Now().Add(settle); time.Now().Before(end); time.Sleep(poll) {
-		if t.logins(victim) > before {
-			return "another tenant's client was dropped, and had to log in again"
-		}
-	}
-	return ""
 }
 
 // newcomer creates a Cluster without a control plane for another tenant, in another namespace.
@@ -205,21 +148,6 @@ func tarPits(t *tenant) string {
 		}
 	}
 	return ""
-}
-
-const (
-	listed     = "--portal-host: loopback is refused unless it is listed"
-	oneMessage = "conditions say the same of every portal that cannot be reached"
-	noEcho     = "errors carry no secret that the request held"
-)
-
-func hosts() []row {
-	return []row{
-		{attack: "an identity names loopback by another name", heldBy: listed, attempt: namesLoopback},
-		{attack: "conditions reveal what listens on hosts that the tenant cannot reach", heldBy: oneMessage, attempt: conditionsReveal},
-		{attack: "a portal redirects the login to another host", heldBy: "redirects of portals are not followed", attempt: portalRedirects},
-		{attack: "a portal repeats the password in its refusal", heldBy: noEcho, attempt: portalRepeats},
-	}
 }
 
 // namesLoopback points identities to servers on loopback, one for each spelling of the address.
@@ -301,14 +229,6 @@ func conditionsReveal(t *tenant) string {
 
 func (t *tenant) secretOf(c *infrav1.PortalCluster) *corev1.Secret {
 	return fetched(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Spec.IdentityRef.Name}})
-}
-
-// rewrite changes a key of the Secret as the tenant. It sends a patch, because the manager may write the Secret's metadata at the same
-// time.
-func (t *tenant) rewrite(secret *corev1.Secret, key, value string) error {
-	before := secret.DeepCopy()
-	secret.Data[key] = []byte(value)
-	return t.client.Patch(t.Context(), secret, client.MergeFrom(before))
 }
 
 func portalRedirects(t *tenant) string {

@@ -4,37 +4,16 @@ package attacks
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
-
-// adoption is the policy for a right that a Role in a namespace cannot grant.
-const adoption = policy + "adoption"
-
-// ownRequests is the control that lets the manager find clusters by name only if the object's own requests made them.
-const ownRequests = "only clusters that the object's own requests made are found by name"
-
-// adoptions returns the attacks that take over a portal cluster of another user of the same portal account: one for each harm that they do.
-// TestAdoption of package contract tries every write that the policy refuses.
-func adoptions() []row {
-	return []row{
-		{attack: "clusterID names another's cluster, to delete it", heldBy: adoption, attempt: deletes},
-		{attack: "portal-operation names another's job", heldBy: adoption, attempt: namesJob},
-		{attack: "annotations of a Cluster's topology reach the control plane by core's hands", heldBy: adoption, attempt: func(t *tenant) string {
-			return t.byCore(true)
-		}},
-		{attack: "annotations of a template reach the control plane by core's hands", heldBy: adoption, attempt: func(t *tenant) string {
-			return t.byCore(false)
-		}},
-		{attack: "portal-network names another's network", heldBy: adoption, attempt: namesNetwork},
-		{attack: "the name of another's cluster, after a lost answer", heldBy: ownRequests, attempt: sameName},
-	}
-}
 
 // settle is how long the manager gets to claim a cluster.
 const settle = 4 * time.Second
@@ -55,11 +34,16 @@ func deletes(t *tenant) string {
 	if !t.create(c.objects()...) {
 		return ""
 	}
-	t.seenByManager(c)
+	t.await("the manager and core have seen the object", func() bool {
+		cp := fetched(t, c.controlPlane)
+		return len(cp.Finalizers) > 0 && len(cp.OwnerReferences) > 0 && len(cp.Status.Conditions) > 0
+	})
 	time.Sleep(settle)
 	t.must(t.client.Delete(t.Context(), c.controlPlane))
-	t.delete(c)
-	return t.seen(t.deleted(id))
+	t.must(client.IgnoreNotFound(t.client.Delete(t.Context(), c.cluster)))
+	return t.seen("another's portal cluster was deleted", func() bool {
+		return !slices.ContainsFunc(box.Portal.Clusters(), func(c emulator.Cluster) bool { return c.ID == id && c.State == emulator.ClusterRunning })
+	})
 }
 
 // namesJob claims that the job of another person's portal cluster is the creation of the tenant's.
@@ -70,7 +54,7 @@ func namesJob(t *tenant) string {
 	if !t.create(c.objects()...) {
 		return ""
 	}
-	return t.seen(t.received(c, id))
+	return t.received(c, id)
 }
 
 // namesNetwork creates a Cluster whose network looks as if it had been created for that Cluster.
@@ -83,12 +67,7 @@ func namesNetwork(t *tenant) string {
 	if !t.create(c.objects()...) {
 		return ""
 	}
-	return t.seen(func() string {
-		if fetched(t, c.portalCluster).Status.NetworkID == id {
-			return "another's network counts as the tenant's"
-		}
-		return ""
-	})
+	return t.seen("another's network counts as the tenant's", func() bool { return fetched(t, c.portalCluster).Status.NetworkID == id })
 }
 
 // sameName uses the name of an existing cluster as if the provider had generated it. The request never reaches the portal, and the answer
@@ -102,5 +81,5 @@ func sameName(t *tenant) string {
 	if !t.create(c.objects()...) {
 		return ""
 	}
-	return t.seen(t.received(c, id))
+	return t.received(c, id)
 }

@@ -3,7 +3,7 @@
 package attacks
 
 import (
-	"bufio"
+	"bytes"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -22,13 +23,6 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
-
-func answers() []row {
-	return []row{
-		{attack: "texts of tenants and portals forge lines of the log", heldBy: "the log quotes what it did not write itself", attempt: forgesLog},
-		{attack: "a portal's text breaks the lines of a condition", heldBy: "errors of portals are one line", attempt: breaksCondition},
-	}
-}
 
 // forged begins a line in the format of the manager's log.
 const forged = "E0101 00:00:00.000000       1 forged.go:1] "
@@ -64,19 +58,10 @@ func forgesLog(t *tenant) string {
 	if c == nil {
 		return ""
 	}
-	return t.seen(func() string {
-		log, err := os.Open(filepath.Join(box.Dir, "manager.log"))
+	return t.seen("a line of the manager's log was written by the tenant", func() bool {
+		log, err := os.ReadFile(filepath.Join(box.Dir, "manager.log"))
 		t.must(err)
-		defer log.Close()
-		for lines := bufio.NewReader(log); ; {
-			line, err := lines.ReadString('\n')
-			if strings.HasPrefix(line, forged+mark) {
-				return "a line of the manager's log was written by the tenant"
-			}
-			if err != nil {
-				return ""
-			}
-		}
+		return bytes.Contains(append([]byte("\n"), log...), []byte("\n"+forged+mark))
 	})
 }
 
@@ -85,29 +70,12 @@ func breaksCondition(t *tenant) string {
 	if c == nil {
 		return ""
 	}
-	return t.seen(func() string {
-		for _, condition := range fetched(t, c.controlPlane).Status.Conditions {
-			if before, _, found := strings.Cut(condition.Message, mark); found && strings.Contains(before, "\n") {
-				return "a condition has a line that the portal wrote"
-			}
-		}
-		return ""
+	return t.seen("a condition has a line that the portal wrote", func() bool {
+		return slices.ContainsFunc(fetched(t, c.controlPlane).Status.Conditions, func(condition metav1.Condition) bool {
+			before, _, found := strings.Cut(condition.Message, mark)
+			return found && strings.Contains(before, "\n")
+		})
 	})
-}
-
-// flagInsecure is the flag whose value -without-controls reverses.
-const flagInsecure = flagged + "--insecure-diagnostics=false"
-
-func diagnostics() []row {
-	return []row{
-		{attack: "metrics are read without the right", heldBy: flagInsecure, attempt: func(t *tenant) string {
-			return t.asks(http.MethodGet, "/metrics", "")
-		}},
-		{attack: "the verbosity of the log is raised without the right", heldBy: "diagnostics ask who uses them", attempt: func(t *tenant) string {
-			return t.asks(http.MethodPut, "/debug/flags/v", "10")
-		}},
-		{attack: "events, conditions and metrics are searched for secrets", heldBy: "secrets never travel", attempt: searches, alone: true},
-	}
 }
 
 // asks sends a request to the manager's diagnostics with the token of a ServiceAccount in the tenant's namespace.

@@ -7,9 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -49,11 +47,8 @@ const managerSecret = "token-of-the-manager-6f0d1c"
 // TestMain starts the sandbox that all rows share.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	args, err := managerArgs()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	// As in the released Deployment, the diagnostics authenticate their users. The emulated portal listens on loopback.
+	args := []string{fmt.Sprintf("--insecure-diagnostics=%t", *withoutControls), "--portal-host=" + loopback}
 	options := sandbox.Options{Dir: os.Getenv("ATTACKS_DIR"), CoreRole: true, WithoutWorkloads: true, WithoutManager: true, ManagerArgs: args}
 	options.Portal.Workloads = workloads
 	options.Portal.ListClusters = true
@@ -84,24 +79,6 @@ func setUp(ctx context.Context) (err error) {
 		return err
 	}
 	return box.StartManager(ctx)
-}
-
-// managerArgs returns the flags of the manager. As in the released Deployment, the diagnostics authenticate their users. The flags list the
-// emulated portal, because it listens on loopback.
-func managerArgs() ([]string, error) {
-	root, err := sandbox.FindRoot()
-	if err != nil {
-		return nil, err
-	}
-	args := []string{fmt.Sprintf("--insecure-diagnostics=%t", *withoutControls)}
-	usage, err := exec.Command(filepath.Join(root, "bin", "manager"), "--help").CombinedOutput()
-	if err != nil && len(usage) == 0 {
-		return nil, fmt.Errorf("run make build: %w", err)
-	}
-	if strings.Contains(string(usage), "--portal-host") {
-		args = append(args, "--portal-host="+loopback)
-	}
-	return args, nil
 }
 
 // removePolicies deletes the bindings of the provider's policies.

@@ -3,18 +3,9 @@
 package attacks
 
 import (
-	"fmt"
-	"go/doc/comment"
-	"go/parser"
-	"go/token"
-	"maps"
-	"slices"
+	"net/http"
 	"strings"
-	"sync"
 	"testing"
-	"time"
-
-	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // row is one attack.
@@ -27,8 +18,6 @@ type row struct {
 	attempt func(*tenant) string
 	// alone is true if the attack uses so many resources that it would disturb other rows.
 	alone bool
-	// nightly is true if a faster test makes the same promise. The row adds that the manager keeps it.
-	nightly bool
 }
 
 // Prefixes of the controls that -without-controls removes.
@@ -42,22 +31,66 @@ func (r row) removed() bool {
 	return *withoutControls && (strings.HasPrefix(r.heldBy, policy) || strings.HasPrefix(r.heldBy, flagged))
 }
 
-// rows returns the rows of the table in order.
-func rows() []row {
-	return slices.Concat(kubeconfigs(), adoptions(), identities(), hosts(), answers(), diagnostics())
+// rows are all attacks, with the control that holds each.
+var rows = []row{
+	{attack: "a kubeconfig made beforehand names a file of the manager's", heldBy: checked, attempt: func(t *tenant) string {
+		return t.leaksFile(nil, true)
+	}},
+	{attack: "the same, marked as the tenant's own", heldBy: checked, attempt: func(t *tenant) string { return t.leaksFile(own, true) }},
+	{attack: "the kubeconfig of a running cluster is replaced by one that names a file", heldBy: checked, attempt: swapped},
+	{attack: "a kubeconfig names a proxy", heldBy: checked, attempt: namesProxy},
+	{attack: "core reads a file for a kubeconfig that the tenant wrote", heldBy: policy + "kubeconfig Secrets", attempt: func(t *tenant) string {
+		return t.leaksFile(nil, false)
+	}},
+	{attack: "an API server redirects the manager to another host", heldBy: "redirects of API servers are not followed", attempt: apiServerRedirects},
+	{attack: "the portal's kubeconfig leads to the manager's own host", heldBy: serverHosts, attempt: func(t *tenant) string {
+		target := newSpy(t.T, loopback, nil)
+		return t.leadsHome(target, t.create(t.own(unspecified(target)).objects()...))
+	}},
+	{attack: "a kubeconfig of the tenant's own leads to the manager's own host", heldBy: serverHosts, attempt: func(t *tenant) string {
+		target := newSpy(t.T, loopback, nil)
+		return t.leadsHome(target, t.connects(own, unspecified(target)))
+	}},
+	{attack: "clusterID names another's cluster, to delete it", heldBy: adoption, attempt: deletes},
+	{attack: "portal-operation names another's job", heldBy: adoption, attempt: namesJob},
+	{attack: "annotations of a Cluster's topology reach the control plane by core's hands", heldBy: adoption, attempt: func(t *tenant) string {
+		return t.byCore(true)
+	}},
+	{attack: "annotations of a template reach the control plane by core's hands", heldBy: adoption, attempt: func(t *tenant) string {
+		return t.byCore(false)
+	}},
+	{attack: "portal-network names another's network", heldBy: adoption, attempt: namesNetwork},
+	{attack: "the name of another's cluster, after a lost answer", heldBy: "only clusters that the object's own requests made are found by name", attempt: sameName},
+	{attack: "an identity that allows other namespaces only", heldBy: "allowedNamespaces of a PortalClusterIdentity", attempt: notAllowed},
+	{attack: "portals that never answer hold all workers of the manager", heldBy: "one namespace holds a share of the workers", attempt: tarPits, alone: true},
+	{attack: "an identity names loopback by another name", heldBy: "--portal-host: loopback is refused unless it is listed", attempt: namesLoopback},
+	{attack: "conditions reveal what listens on hosts that the tenant cannot reach", heldBy: "conditions say the same of every portal that cannot be reached",
+		attempt: conditionsReveal},
+	{attack: "a portal redirects the login to another host", heldBy: "redirects of portals are not followed", attempt: portalRedirects},
+	{attack: "a portal repeats the password in its refusal", heldBy: "errors carry no secret that the request held", attempt: portalRepeats},
+	{attack: "texts of tenants and portals forge lines of the log", heldBy: "the log quotes what it did not write itself", attempt: forgesLog},
+	{attack: "a portal's text breaks the lines of a condition", heldBy: "errors of portals are one line", attempt: breaksCondition},
+	{attack: "metrics are read without the right", heldBy: flagged + "--insecure-diagnostics=false", attempt: func(t *tenant) string {
+		return t.asks(http.MethodGet, "/metrics", "")
+	}},
+	{attack: "the verbosity of the log is raised without the right", heldBy: "diagnostics ask who uses them", attempt: func(t *tenant) string {
+		return t.asks(http.MethodPut, "/debug/flags/v", "10")
+	}},
+	{attack: "events, conditions and metrics are searched for secrets", heldBy: "secrets never travel", attempt: searches, alone: true},
 }
 
-// harms holds the result of each attempt for the log.
-var (
-	harmsMu sync.Mutex
-	harms   = map[string]string{}
+// Controls of several rows. Tenants can write the kubeconfigs in their namespace. adoption is the policy for a right that a Role in a namespace
+// cannot grant, with a row for each harm that it prevents: TestAdoption of package contract tries every write that it refuses.
+const (
+	checked     = "a kubeconfig is checked when it is used (controllers/kubeconfig)"
+	serverHosts = "servers on unspecified, link-local and loopback addresses are refused"
+	adoption    = policy + "adoption"
 )
 
 // TestAttacks tries all rows. Rows that would disturb others run last.
 func TestAttacks(t *testing.T) {
-	t.Cleanup(func() { report(t) })
 	t.Run("together", func(t *testing.T) {
-		for i, r := range rows() {
+		for i, r := range rows {
 			if !r.alone {
 				t.Run(r.attack, func(t *testing.T) {
 					t.Parallel()
@@ -66,7 +99,7 @@ func TestAttacks(t *testing.T) {
 			}
 		}
 	})
-	for i, r := range rows() {
+	for i, r := range rows {
 		if r.alone {
 			t.Run(r.attack, func(t *testing.T) { r.live(t, i) })
 		}
@@ -78,14 +111,8 @@ func (r row) live(t *testing.T, number int) {
 	if *withoutControls && !r.removed() {
 		t.Skipf("the control %q cannot be removed", r.heldBy)
 	}
-	if r.nightly {
-		suite.Nightly(t)
-	}
-	begin := time.Now()
 	harm := r.attempt(newTenant(t, number))
-	harmsMu.Lock()
-	harms[r.attack] = fmt.Sprintf("%5.1f s  %s", time.Since(begin).Seconds(), harm)
-	harmsMu.Unlock()
+	t.Logf("the harm: %q", harm)
 	switch {
 	case harm != "" && !r.removed():
 		t.Errorf("the attack succeeded, so %q does not hold: %s", r.heldBy, harm)
@@ -93,43 +120,3 @@ func (r row) live(t *testing.T, number int) {
 		t.Errorf("the attack failed without %q, so it shows nothing", r.heldBy)
 	}
 }
-
-// report logs the result of each attack.
-func report(t *testing.T) {
-	harmsMu.Lock()
-	defer harmsMu.Unlock()
-	for _, attack := range slices.Sorted(maps.Keys(harms)) {
-		t.Logf("%s: %s", attack, harms[attack])
-	}
-}
-
-// TestTable checks that the table in doc.go equals the rows.
-func TestTable(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var table []string
-	for _, block := range new(comment.Parser).Parse(file.Doc.Text()).Content {
-		if code, ok := block.(*comment.Code); ok && strings.Contains(code.Text, separator) {
-			table = strings.Split(strings.TrimSuffix(code.Text, "\n"), "\n")
-		}
-	}
-	width := 0
-	for _, r := range rows() {
-		width = max(width, len(r.attack))
-	}
-	var want []string
-	for _, r := range rows() {
-		want = append(want, fmt.Sprintf("%-*s%s%s", width, r.attack, separator, r.heldBy))
-	}
-	if !slices.Equal(table, want) {
-		t.Errorf("the table in doc.go differs from the rows. It should be:\n%s", strings.Join(want, "\n"))
-	}
-	if len(want) < 23 {
-		t.Errorf("got %d attacks, want at least 23", len(want))
-	}
-}
-
-// separator separates the columns of the table.
-const separator = " | "

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -144,21 +145,13 @@ func tunnel(address string) http.HandlerFunc {
 	}
 }
 
-// received returns the provider's first request that matches, or nil.
-func (s *spy) received(is func(*http.Request) bool) *http.Request { return s.find(true, is) }
-
-// receivedByCore is like received for requests that are not from the provider.
-func (s *spy) receivedByCore(is func(*http.Request) bool) *http.Request { return s.find(false, is) }
-
-func (s *spy) find(provider bool, is func(*http.Request) bool) *http.Request {
+// received reports whether the provider, or else another client, has sent a request that matches.
+func (s *spy) received(provider bool, is func(*http.Request) bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, r := range s.requests {
-		if strings.HasPrefix(r.UserAgent(), controllers.UserAgent) == provider && is(r) {
-			return r
-		}
-	}
-	return nil
+	return slices.ContainsFunc(s.requests, func(r *http.Request) bool {
+		return strings.HasPrefix(r.UserAgent(), controllers.UserAgent) == provider && is(r)
+	})
 }
 
 func (s *spy) connected() bool {

@@ -107,36 +107,21 @@ func (t *tenant) create(objects ...client.Object) bool {
 	return true
 }
 
-// change patches an object with the tenant's rights, and retries on conflicts.
+// change patches an object with the tenant's rights.
 func change[T client.Object](t *tenant, o T, change func(T)) bool {
-	t.Helper()
-	return t.accepted(t.patch(o, func(_ client.SubResourceWriter, o client.Object, p client.Patch) error {
-		return t.client.Patch(t.Context(), o, p)
-	}, func() { change(o) }))
-}
-
-// forge is like change for the status.
-func forge[T client.Object](t *tenant, o T, change func(T)) bool {
-	t.Helper()
-	return t.accepted(t.patch(o, func(w client.SubResourceWriter, o client.Object, p client.Patch) error {
-		return w.Patch(t.Context(), o, p)
-	}, func() { change(o) }))
-}
-
-func (t *tenant) patch(o client.Object, send func(client.SubResourceWriter, client.Object, client.Patch) error, change func()) error {
 	t.Helper()
 	t.must(t.client.Get(t.Context(), client.ObjectKeyFromObject(o), o))
 	before, _ := o.DeepCopyObject().(client.Object)
-	change()
-	return send(t.client.Status(), o, client.MergeFrom(before))
+	change(o)
+	return t.accepted(t.client.Patch(t.Context(), o, client.MergeFrom(before)))
 }
 
-// seen looks for harm until it finds some or the window ends.
-func (t *tenant) seen(harm func() string) string {
+// seen returns the harm as soon as it is done, or "" if the window ends before.
+func (t *tenant) seen(harm string, done func() bool) string {
 	t.Helper()
 	for end := time.Now().Add(window); time.Now().Before(end); time.Sleep(poll) {
-		if what := harm(); what != "" {
-			return what
+		if done() {
+			return harm
 		}
 	}
 	return ""
@@ -223,26 +208,12 @@ func (t *tenant) kubeconfigSecret(c *cluster) *corev1.Secret {
 	}
 }
 
-// received returns a function that reports the harm if the tenant's namespace has the kubeconfig of the portal cluster.
-func (t *tenant) received(c *cluster, id string) func() string {
-	return func() string {
-		if strings.Contains(string(t.stored(c)), id) {
-			return "the tenant's namespace received the kubeconfig of another's portal cluster"
-		}
-		return ""
-	}
-}
-
-// deleted returns a function that reports the harm if the portal cluster is no longer running.
-func (t *tenant) deleted(id string) func() string {
-	return func() string {
-		for _, c := range box.Portal.Clusters() {
-			if c.ID == id && c.State == emulator.ClusterRunning {
-				return ""
-			}
-		}
-		return "another's portal cluster was deleted"
-	}
+// received reports whether the tenant's namespace receives the kubeconfig of the portal cluster.
+func (t *tenant) received(c *cluster, id string) string {
+	t.Helper()
+	return t.seen("the tenant's namespace received the kubeconfig of another's portal cluster", func() bool {
+		return strings.Contains(string(t.stored(c)), id)
+	})
 }
 
 // portalCluster creates a cluster at the portal as a person would, without any object, and returns its id and the job that created it.
@@ -280,24 +251,9 @@ func (t *tenant) portalClusters() (all []emulator.Cluster) {
 	return all
 }
 
-// delete deletes the Cluster with the tenant's rights.
-func (t *tenant) delete(c *cluster) {
-	t.Helper()
-	t.must(client.IgnoreNotFound(t.client.Delete(t.Context(), c.cluster)))
-}
-
 // fetched returns the object as it is now.
 func fetched[T client.Object](t *tenant, o T) T {
 	t.Helper()
 	t.must(box.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o))
 	return o
-}
-
-// seenByManager waits until the manager and core have reconciled the control plane.
-func (t *tenant) seenByManager(c *cluster) {
-	t.Helper()
-	t.await("the manager has seen the object", func() bool {
-		cp := fetched(t, c.controlPlane)
-		return len(cp.Finalizers) > 0 && len(cp.OwnerReferences) > 0 && len(cp.Status.Conditions) > 0
-	})
 }

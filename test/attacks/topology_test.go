@@ -48,5 +48,5 @@ func (t *tenant) byCore(topology bool) string {
 	if !t.create(c.cluster) {
 		return ""
 	}
-	return t.seen(t.received(c, id))
+	return t.received(c, id)
 }
