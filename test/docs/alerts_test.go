@@ -3,8 +3,6 @@
 package docs
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -20,13 +18,10 @@ var (
 // TestEveryAlertIsExplained checks that the page's table and the rules have the same alerts, and that the sections exist to which the rules
 // link.
 func TestEveryAlertIsExplained(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join(root, "config", "metrics", "rules", "rules.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := source(t, "config/metrics/rules/rules.yaml")
 	p := read(t, reference)
 	got := explained(t, p.section(t, "Alert rules"))
-	alerts := alertName.FindAllStringSubmatch(string(raw), -1)
+	alerts := alertName.FindAllStringSubmatch(rules, -1)
 	for _, alert := range alerts {
 		if got[alert[1]] == 0 {
 			t.Errorf("%s does not explain the alert %s", reference, alert[1])
@@ -35,7 +30,7 @@ func TestEveryAlertIsExplained(t *testing.T) {
 	if len(got) != len(alerts) {
 		t.Errorf("%s explains the alerts %v, but the rules have %d", reference, got, len(alerts))
 	}
-	links := runbookURL.FindAllStringSubmatch(string(raw), -1)
+	links := runbookURL.FindAllStringSubmatch(rules, -1)
 	for _, link := range links {
 		file, section, _ := strings.Cut(strings.TrimPrefix(link[1], runbooks), "#")
 		if !strings.HasPrefix(link[1], runbooks) || !read(t, file).anchors()[section] {

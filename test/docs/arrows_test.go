@@ -38,35 +38,26 @@ func TestArrows(t *testing.T) {
 func calls(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	all := map[string]map[string]bool{}
-	for _, pattern := range []string{"controllers/*/*.go", "cloud/*.go"} {
-		files, err := filepath.Glob(filepath.Join(root, pattern))
+	for _, file := range files(t, "controllers/*/*.go", "cloud/*.go") {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, source(t, file), parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, file := range files {
-			if strings.HasSuffix(file, "_test.go") {
+		for _, declaration := range parsed.Decls {
+			f, ok := declaration.(*ast.FuncDecl)
+			if !ok || f.Body == nil {
 				continue
 			}
-			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, declaration := range parsed.Decls {
-				f, ok := declaration.(*ast.FuncDecl)
-				if !ok || f.Body == nil {
-					continue
+			for _, name := range []string{f.Name.Name, receiver(f) + "." + f.Name.Name} {
+				if all[name] == nil {
+					all[name] = map[string]bool{}
 				}
-				for _, name := range []string{f.Name.Name, receiver(f) + "." + f.Name.Name} {
-					if all[name] == nil {
-						all[name] = map[string]bool{}
+				ast.Inspect(f.Body, func(n ast.Node) bool {
+					if used, ok := n.(*ast.Ident); ok {
+						all[name][used.Name] = true
 					}
-					ast.Inspect(f.Body, func(n ast.Node) bool {
-						if used, ok := n.(*ast.Ident); ok {
-							all[name][used.Name] = true
-						}
-						return true
-					})
-				}
+					return true
+				})
 			}
 		}
 	}

@@ -52,12 +52,8 @@ var (
 
 // TestMakeTargets checks that each make target that the documentation names exists.
 func TestMakeTargets(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	known := map[string]bool{}
-	for _, found := range makeTarget.FindAllStringSubmatch(string(raw), -1) {
+	for _, found := range makeTarget.FindAllStringSubmatch(source(t, "Makefile"), -1) {
 		known[found[1]] = true
 	}
 	count := 0

@@ -23,8 +23,6 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
-const metricsPage = "docs/reference.md"
-
 // registry records registered collectors, so that the test can read their descriptions.
 type registry struct {
 	*prometheus.Registry
@@ -97,7 +95,7 @@ var (
 // TestEveryMetricIsExplained checks that the page's tables and the code have the same metrics, with the same types and labels.
 func TestEveryMetricIsExplained(t *testing.T) {
 	want := gathered(t)
-	p := read(t, metricsPage)
+	p := read(t, reference)
 	got := map[string]string{}
 	for _, cells := range metricRow.FindAllStringSubmatch(p.section(t, "Metrics"), -1) {
 		name := cells[1]
@@ -111,17 +109,17 @@ func TestEveryMetricIsExplained(t *testing.T) {
 	}
 	for name, what := range want {
 		if got[name] != what {
-			t.Errorf("%s is %q, and %s says %q", name, what, metricsPage, got[name])
+			t.Errorf("%s is %q, and %s says %q", name, what, reference, got[name])
 		}
 	}
 	for name := range got {
 		if want[name] == "" {
-			t.Errorf("%s explains %s, which does not exist", metricsPage, name)
+			t.Errorf("%s explains %s, which does not exist", reference, name)
 		}
 	}
 	for _, name := range metricName.FindAllString(p.code, -1) {
 		if want[name] == "" && want[ofHistogram.ReplaceAllString(name, "")] == "" && name != "capportal_" {
-			t.Errorf("%s uses %s, which does not exist", metricsPage, name)
+			t.Errorf("%s uses %s, which does not exist", reference, name)
 		}
 	}
 }

@@ -48,17 +48,10 @@ func TestControllersAreListed(t *testing.T) {
 func TestChainIsListed(t *testing.T) {
 	text := packageDoc(t, "cloud/doc.go")
 	listed := listedFirst(text, `[a-z]+ +[a-z]+\.go`)
-	files, err := filepath.Glob(filepath.Join(root, "cloud", "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	handler := regexp.MustCompile(`(?m)^func \(\w+ \*([a-z]+)\) do\(ctx context\.Context, c \*call\)`)
 	found := 0
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		for _, match := range handler.FindAllStringSubmatch(source(t, filepath.Join("cloud", filepath.Base(file))), -1) {
+	for _, file := range files(t, "cloud/*.go") {
+		for _, match := range handler.FindAllStringSubmatch(source(t, file), -1) {
 			if found++; !listed[match[1]] {
 				t.Errorf("cloud/doc.go does not list the handler %s", match[1])
 			}
@@ -91,13 +84,4 @@ func packageDoc(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return file.Doc.Text()
-}
-
-func source(t *testing.T, path string) string {
-	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(root, path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(raw)
 }

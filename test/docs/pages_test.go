@@ -24,43 +24,49 @@ type page struct {
 	code string // the text of code blocks and spans, a line or span per line
 }
 
-func pages(t *testing.T) []page {
+func pages(t *testing.T) (all []page) {
 	t.Helper()
-	var paths []string
-	for _, folder := range []string{"docs", development} {
-		found, err := filepath.Glob(filepath.Join(root, folder, "*.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		paths = append(paths, found...)
-	}
-	paths = append(paths, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "SECURITY.md"))
-	if len(paths) < 5 {
-		t.Fatalf("only %v: is this the right directory?", paths)
-	}
-	var all []page
-	for _, path := range paths {
-		name, err := filepath.Rel(root, path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, read(t, name))
+	for _, path := range files(t, "docs/*.md", development+"/*.md", "README.md", "CONTRIBUTING.md", "SECURITY.md") {
+		all = append(all, read(t, path))
 	}
 	return all
+}
+
+// files returns the files that match the patterns, relative to the root and without tests. Each pattern has to match one.
+func files(t *testing.T, patterns ...string) (paths []string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no file matches %s: %v", pattern, err)
+		}
+		for _, path := range found {
+			if !strings.HasSuffix(path, "_test.go") {
+				paths = append(paths, strings.TrimPrefix(path, root+"/"))
+			}
+		}
+	}
+	return paths
+}
+
+// source returns the content of a file.
+func source(t *testing.T, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
 }
 
 var codeSpan = regexp.MustCompile("`([^`]+)`")
 
 func read(t *testing.T, path string) page {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(root, path))
-	if err != nil {
-		t.Fatal(err)
-	}
 	p := page{path: path}
 	var text, code strings.Builder
 	fenced := false
-	for line := range strings.Lines(string(raw)) {
+	for line := range strings.Lines(source(t, path)) {
 		switch {
 		case strings.HasPrefix(strings.TrimSpace(line), "```"):
 			fenced = !fenced

@@ -3,8 +3,6 @@
 package docs
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,26 +17,16 @@ var (
 // TestReferenceIsComplete checks that docs/reference.md has every field of the types in api, and every value of a string type with constants. Its
 // generator leaves out a field whose type it does not know, without an error.
 func TestReferenceIsComplete(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(root, "api", "v1beta1", "*_types.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := os.ReadFile(filepath.Join(root, "docs", "reference.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	sections := map[string]string{}
-	for _, section := range regexp.MustCompile(`(?m)^##+ `).Split(string(raw), -1) {
+	for _, section := range regexp.MustCompile(`(?m)^##+ `).Split(source(t, reference), -1) {
 		name, body, _ := strings.Cut(section, "\n")
 		sections[name] = body
 	}
 	fields, values := 0, 0
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, declared := range apiType.FindAllStringSubmatch(string(text), -1) {
+	enums := regexp.MustCompile(`(?m)^// \+kubebuilder:validation:Enum=\S+\ntype (\w+) string`)
+	for _, file := range files(t, "api/v1beta1/*_types.go") {
+		text := source(t, file)
+		for _, declared := range apiType.FindAllStringSubmatch(text, -1) {
 			for _, field := range apiField.FindAllStringSubmatch(declared[2], -1) {
 				fields++
 				if !strings.HasSuffix(declared[1], "List") && field[1] != "metadata" && !strings.Contains(sections[declared[1]], "\n| `"+field[1]+"`<br />") {
@@ -46,16 +34,13 @@ func TestReferenceIsComplete(t *testing.T) {
 				}
 			}
 		}
-		for _, value := range apiValue.FindAllStringSubmatch(string(text), -1) {
+		for _, value := range apiValue.FindAllStringSubmatch(text, -1) {
 			values++
 			if !strings.Contains(sections[value[1]], "\n| `"+value[2]+"` |") {
 				t.Errorf("docs/reference.md lacks the value %s of %s", value[2], value[1])
 			}
 		}
-	}
-	enums := regexp.MustCompile(`(?m)^// \+kubebuilder:validation:Enum=\S+\ntype (\w+) string`)
-	for _, file := range files {
-		for _, enum := range enums.FindAllStringSubmatch(source(t, strings.TrimPrefix(file, root+"/")), -1) {
+		for _, enum := range enums.FindAllStringSubmatch(text, -1) {
 			if !strings.Contains(sections[enum[1]], "| Value |") {
 				t.Errorf("docs/reference.md has no values of %s: declare a constant for each", enum[1])
 			}

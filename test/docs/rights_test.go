@@ -4,10 +4,7 @@ package docs
 
 import (
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -47,12 +44,8 @@ func (r rights) addRules(rules []rbacv1.PolicyRule) {
 // documented returns the rights of the table in docs/reference.md, by where they are needed. It checks that each row has a reason.
 func documented(t *testing.T) map[string]rights {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(root, "docs", "reference.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	where := map[string]rights{"cluster": {}, "namespace": {}, "shared": {}, "own": {}, "default": {}}
-	for line := range strings.Lines(string(raw)) {
+	for line := range strings.Lines(source(t, reference)) {
 		cells := strings.Split(strings.TrimSpace(line), "|")
 		if len(cells) != 7 || where[strings.TrimSpace(cells[4])] == nil {
 			continue
@@ -81,25 +74,19 @@ var marker = regexp.MustCompile(`(?m)^// \+kubebuilder:rbac:groups=("[^"]*"|[^,]
 func marked(t *testing.T) rights {
 	t.Helper()
 	all := rights{}
-	err := filepath.WalkDir(filepath.Join(root, "controllers"), func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".go" {
-			return err
-		}
-		raw, err := os.ReadFile(path)
-		for _, found := range marker.FindAllStringSubmatch(string(raw), -1) {
+	for _, path := range files(t, "controllers/*.go", "controllers/*/*.go") {
+		text := source(t, path)
+		markers := marker.FindAllStringSubmatch(text, -1)
+		for _, found := range markers {
 			var names []string
 			if found[3] != "" {
 				names = strings.Split(found[3], ";")
 			}
 			all.add(strings.Split(strings.Trim(found[1], `"`), ";"), strings.Split(found[2], ";"), names, strings.Split(found[4], ";"))
 		}
-		if want := strings.Count(string(raw), "+kubebuilder:rbac"); len(marker.FindAllString(string(raw), -1)) != want {
+		if want := strings.Count(text, "+kubebuilder:rbac"); len(markers) != want {
 			t.Errorf("%s: not all of the %d markers can be parsed", path, want)
 		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return all
 }
@@ -107,11 +94,7 @@ func marked(t *testing.T) rights {
 // rules returns the rights of the first role in a file.
 func rules(t *testing.T, path string) rights {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(root, "config", path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	document, _, _ := strings.Cut(strings.TrimPrefix(string(raw), "---\n"), "\n---\n")
+	document, _, _ := strings.Cut(strings.TrimPrefix(source(t, "config/"+path), "---\n"), "\n---\n")
 	role := rbacv1.ClusterRole{}
 	if err := yaml.Unmarshal([]byte(document), &role); err != nil {
 		t.Fatal(err)
@@ -124,12 +107,8 @@ func rules(t *testing.T, path string) rights {
 // patched returns the rights in a patch that replaces the rules.
 func patched(t *testing.T, path string) rights {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(root, "config", path))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var patch []struct{ Value []rbacv1.PolicyRule }
-	if err := yaml.Unmarshal(raw, &patch); err != nil {
+	if err := yaml.Unmarshal([]byte(source(t, "config/"+path)), &patch); err != nil {
 		t.Fatal(err)
 	}
 	all := rights{}

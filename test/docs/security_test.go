@@ -3,9 +3,9 @@
 package docs
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -39,18 +39,11 @@ func TestControlsHaveTests(t *testing.T) {
 // declares reports whether a package has a test function.
 func declares(t *testing.T, folder, function string) bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
+	paths, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range files {
-		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(source), "\nfunc "+function+"(") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(paths, func(path string) bool {
+		return strings.Contains(source(t, strings.TrimPrefix(path, root+"/")), "\nfunc "+function+"(")
+	})
 }

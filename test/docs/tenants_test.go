@@ -3,9 +3,6 @@
 package docs
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,14 +15,10 @@ import (
 // tenantRoles returns the rules of the Roles and the ClusterRole that docs/tenants.md has tenants copy, by their names.
 func tenantRoles(t *testing.T) map[string][]rbacv1.PolicyRule {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(root, "config", "examples", "tenant-roles.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := map[string][]rbacv1.PolicyRule{}
-	for document := range bytes.SplitSeq(raw, []byte("\n---\n")) {
+	for document := range strings.SplitSeq(source(t, "config/examples/tenant-roles.yaml"), "\n---\n") {
 		role := rbacv1.ClusterRole{}
-		if err := yaml.Unmarshal(document, &role); err != nil {
+		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
 			t.Fatal(err)
 		}
 		if len(role.Rules) > 0 {
@@ -38,17 +31,9 @@ func tenantRoles(t *testing.T) map[string][]rbacv1.PolicyRule {
 // kinds returns the provider's kinds that have a namespace, as resources.
 func kinds(t *testing.T) (resources []string) {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(root, "config", "crd", "bases", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range paths {
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, path := range files(t, "config/crd/bases/*.yaml") {
 		definition := apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(raw, &definition); err != nil {
+		if err := yaml.Unmarshal([]byte(source(t, path)), &definition); err != nil {
 			t.Fatal(err)
 		}
 		if definition.Spec.Scope == apiextensionsv1.NamespaceScoped {

@@ -3,8 +3,6 @@
 package docs
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"testing"
 )
@@ -16,11 +14,7 @@ var (
 
 // TestCoreVersion checks that the documentation names go.mod's version of Cluster API, which is the tested one.
 func TestCoreVersion(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	required := core.FindStringSubmatch(string(raw))
+	required := core.FindStringSubmatch(source(t, "go.mod"))
 	if required == nil {
 		t.Fatal("go.mod requires no Cluster API")
 	}
