@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -25,7 +24,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -37,6 +35,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -57,21 +56,16 @@ func TestManagers(t *testing.T) {
 	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
 		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	box, err := sandbox.Start(ctx, sandbox.Options{
-		Out: os.Stderr, WithoutManager: true, WithoutWorkloads: true,
-		Portal: emulator.Options{Seed: 1, Durations: emulator.Durations{Pending: -1, Create: time.Second, Delete: time.Second}},
+	box := suite.StartFor(t, sandbox.Options{
+		WithoutManager: true, WithoutWorkloads: true,
+		Portal: emulator.Options{Durations: emulator.Durations{Pending: -1, Create: time.Second, Delete: time.Second}},
 	})
+	// The managers have the rights of a release, not those of an administrator.
+	kubeconfig, err := box.KubeconfigOf("system:serviceaccount:"+provider+":capportal-manager", "system:serviceaccounts", "system:serviceaccounts:"+provider)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := box.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	f := &fixture{Sandbox: box}
+	f := &fixture{Sandbox: box, kubeconfig: kubeconfig}
 	for _, test := range []struct {
 		title string
 		run   func(*fixture)
@@ -85,7 +79,6 @@ func TestManagers(t *testing.T) {
 			f.T, f.WithT = t, NewWithT(t)
 			f.SetDefaultEventuallyTimeout(patience)
 			f.SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
-			f.actAsManager()
 			test.run(f)
 		})
 	}
@@ -175,8 +168,8 @@ func (f *fixture) secretWithoutLabel() {
 	defer manager.Stop()
 	name := "watch-filter"
 	f.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	east := f.createPortalCluster(name, "east", map[string]string{clusterv1.WatchLabel: "east"})
-	west := f.createPortalCluster(name, "west", map[string]string{clusterv1.WatchLabel: "west"})
+	east := f.createPortalCluster(name, "east")
+	west := f.createPortalCluster(name, "west")
 	f.Eventually(f.identityReady(east)).Should(Equal("False " + infrav1.IdentityInvalidReason))
 	// Until its own status, and what core wrote, wake it no more.
 	f.Consistently(f.identityReady(east), 4*time.Second).Should(Equal("False " + infrav1.IdentityInvalidReason))
@@ -232,24 +225,6 @@ func (f *fixture) token(name string) string {
 	return request.Status.Token
 }
 
-// actAsManager writes the kubeconfig of the managers: the administrator's, impersonating the ServiceAccount that a release
-// has, so that its roles count.
-func (f *fixture) actAsManager() {
-	f.Helper()
-	accounts := &corev1.ServiceAccountList{}
-	f.Expect(f.Client.List(f.Context(), accounts, client.InNamespace(provider),
-		client.MatchingLabels{clusterv1.ProviderNameLabel: "infrastructure-portal"})).To(Succeed())
-	f.Expect(accounts.Items).To(HaveLen(1))
-	config, err := clientcmd.LoadFromFile(f.Kubeconfig)
-	f.Expect(err).NotTo(HaveOccurred())
-	for _, user := range config.AuthInfos {
-		user.Impersonate = "system:serviceaccount:" + provider + ":" + accounts.Items[0].Name
-		user.ImpersonateGroups = []string{"system:serviceaccounts", "system:serviceaccounts:" + provider, "system:authenticated"}
-	}
-	f.kubeconfig = filepath.Join(f.Dir, "as-manager.kubeconfig")
-	f.Expect(clientcmd.WriteToFile(*config, f.kubeconfig)).To(Succeed())
-}
-
 // start runs a manager, and returns where its metrics are.
 func (f *fixture) start(name string, flags ...string) (*kubeserver.Process, string) {
 	f.Helper()
@@ -268,14 +243,8 @@ func (f *fixture) start(name string, flags ...string) (*kubeserver.Process, stri
 			"--leader-elect", "--leader-elect-namespace=" + provider, "--health-addr=" + health,
 			"--diagnostics-address=" + metrics, "--insecure-diagnostics", "--portal-host=127.0.0.1",
 		}, flags...),
-		Env: []string{asManager + "=yes", "KUBECONFIG=" + f.kubeconfig},
-		Ready: func(context.Context) error {
-			response, err := http.Get("http://" + health + "/readyz")
-			if err == nil {
-				err = response.Body.Close()
-			}
-			return err
-		},
+		Env:   []string{asManager + "=yes", "KUBECONFIG=" + f.kubeconfig},
+		Ready: kubeserver.Probe("http://" + health + "/readyz"),
 	})
 	f.Expect(err).NotTo(HaveOccurred())
 	f.Cleanup(func() {
@@ -291,42 +260,22 @@ func (f *fixture) start(name string, flags ...string) (*kubeserver.Process, stri
 func (f *fixture) createCluster(identity *corev1.Secret) *infrav1.PortalControlPlane {
 	f.Helper()
 	name := identity.Namespace
-	f.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	f.create(identity)
-	f.createPortalCluster(name, name, nil)
-	meta := metav1.ObjectMeta{Namespace: name, Name: name}
-	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: meta}
-	controlPlane.Spec.Version, controlPlane.Spec.Replicas = "v1.35.6", ptr.To[int32](1)
-	template := &infrav1.PortalMachineTemplate{ObjectMeta: meta}
-	template.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
-	deployment := &clusterv1.MachineDeployment{ObjectMeta: meta}
-	deployment.Spec.ClusterName, deployment.Spec.Replicas = name, ptr.To[int32](1)
-	deployment.Spec.Template.Spec = clusterv1.MachineSpec{
-		ClusterName: name, Version: "v1.35.6", Bootstrap: clusterv1.Bootstrap{DataSecretName: ptr.To("")},
-		InfrastructureRef: reference("PortalMachineTemplate", name),
-	}
-	for _, obj := range []client.Object{controlPlane, template, deployment} {
+	o := suite.NewObjects(metav1.ObjectMeta{Namespace: name, Name: name}, identity.Name)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for _, obj := range []client.Object{namespace, identity, o.Cluster, o.PortalCluster, o.ControlPlane, o.Bootstrap, o.Template, o.Deployment} {
 		f.create(obj)
 	}
-	return controlPlane
+	return o.ControlPlane
 }
 
-// createPortalCluster creates a Cluster and its PortalCluster.
-func (f *fixture) createPortalCluster(namespace, name string, labels map[string]string) *infrav1.PortalCluster {
+// createPortalCluster creates a Cluster and its PortalCluster, with the label of --watch-filter.
+func (f *fixture) createPortalCluster(namespace, name string) *infrav1.PortalCluster {
 	f.Helper()
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}
-	f.create(&clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{
-		InfrastructureRef: reference("PortalCluster", name), ControlPlaneRef: reference("PortalControlPlane", name),
-	}})
-	portalCluster := &infrav1.PortalCluster{ObjectMeta: meta, Spec: infrav1.PortalClusterSpec{
-		IdentityRef: infrav1.PortalIdentityReference{Name: "portal-identity"}, ZoneID: "zone-1", VPC: infrav1.PortalVPC{Name: "default"},
-	}}
-	f.create(portalCluster)
-	return portalCluster
-}
-
-func reference(kind, name string) clusterv1.ContractVersionedObjectReference {
-	return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kind, Name: name}
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{clusterv1.WatchLabel: name}}
+	o := suite.NewObjects(meta, "portal-identity")
+	f.create(o.Cluster)
+	f.create(o.PortalCluster)
+	return o.PortalCluster
 }
 
 func (f *fixture) create(obj client.Object) {
