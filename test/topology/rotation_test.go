@@ -3,14 +3,12 @@
 package topology
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -62,45 +60,6 @@ func TestRotation(t *testing.T) {
 	f.Expect(f.template().Name).To(Equal(template.Name))
 	f.Expect(f.nodes()).To(Equal(nodes))
 	f.Expect(f.Changes()).To(Equal([]string{createRequest}))
-}
-
-// TestTemplateOfOtherWorkers asks for other workers with a class whose control planes have no spec.workers. The topology controller replaces
-// the template, which needs a dry run that changes the template. Then nothing else changes until the variable has its old
-// value again.
-func TestTemplateOfOtherWorkers(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, 1)
-	f.forgetWorkers()
-	f.apply()
-	f.settled(1)
-	nodes, template := f.nodes(), f.template().Name
-	before := f.variable("serviceOfferingID", `"offering-8-32"`)
-	f.Eventually(func() string { return f.template().Spec.Template.Spec.ServiceOfferingID }).Should(Equal("offering-8-32"))
-	f.Expect(f.template().Name).NotTo(Equal(template))
-	f.Eventually(f.Condition(f.controlPlane(), infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.TemplateNotHonoredReason))
-	f.variable("serviceOfferingID", before)
-	f.settled(1)
-	f.Expect(f.nodes()).To(Equal(nodes))
-	f.Expect(f.Changes()).To(Equal([]string{createRequest}))
-	f.neverFailed()
-}
-
-// forgetWorkers removes spec.workers from the control plane's template, and all patches of this template from the class.
-func (f *fixture) forgetWorkers() {
-	f.Helper()
-	for _, o := range f.others {
-		template, _ := o.(*unstructured.Unstructured)
-		if template.GetKind() == "PortalControlPlaneTemplate" {
-			unstructured.RemoveNestedField(template.Object, "spec", "template", "spec", "workers")
-		}
-	}
-	for i := range f.class.Spec.Patches {
-		definitions := f.class.Spec.Patches[i].Definitions
-		f.class.Spec.Patches[i].Definitions = slices.DeleteFunc(definitions, func(d clusterv1.PatchDefinition) bool {
-			return d.Selector.Kind == "PortalControlPlaneTemplate"
-		})
-	}
-	f.class.Spec.Patches = slices.DeleteFunc(f.class.Spec.Patches, func(p clusterv1.ClusterClassPatch) bool { return len(p.Definitions) == 0 })
 }
 
 // variable sets a variable of the Cluster, as JSON, and returns the old value.
