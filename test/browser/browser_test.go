@@ -21,8 +21,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is how long the page may take to show a change. It is long enough for busy machines.
-const patience = time.Minute
+// patience is how long the page may take to show a change, also one that takes several reconciles on a busy machine.
+const patience = 4 * time.Minute
 
 // tab is one page in a browser.
 type tab struct {
@@ -126,7 +126,7 @@ func call[P, R any](command cdp.Command[P, R], parameters P) chromedp.Action[chr
 // wait waits until an expression is true.
 func (p *tab) wait(what, expression string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(patience); !eval[bool](p, "Boolean("+expression+")"); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !eval[bool](p, "Boolean("+expression+")"); time.Sleep(30 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			p.t.Fatalf("not seen: %s (%s). The page shows:\n%s", what, expression, eval[string](p, "document.body.innerText"))
 		}

@@ -78,15 +78,23 @@ func (p *portal) call(method, path string, body any) (status int, answer map[str
 	return response.StatusCode, answer
 }
 
-// create creates a cluster at the portal, waits until it runs, and returns its id.
-func (p *portal) create(name string, size int) string {
+// asker returns a function that asks for clusters of a size.
+func (p *portal) asker(size int) func(name string) (status int, answer map[string]any) {
 	p.t.Helper()
 	_, vpcs := p.call("GET", "/vpcs?name=default", nil)
 	_, versions := p.call("GET", "/kubernetes-versions", nil)
-	status, job := p.call("POST", "/kubernetes-clusters", map[string]any{
-		"name": name, "description": "a test", "zoneId": "zone-1", "serviceOfferingId": "small", "size": size, "controlNodes": 1,
-		"sshKeyPair": "key", "vpcId": id(vpcs["vpcs"]), "kubernetesVersionId": id(versions["versions"]),
-	})
+	return func(name string) (int, map[string]any) {
+		return p.call("POST", "/kubernetes-clusters", map[string]any{
+			"name": name, "description": "a test", "zoneId": "zone-1", "serviceOfferingId": "small", "size": size, "controlNodes": 1,
+			"sshKeyPair": "key", "vpcId": id(vpcs["vpcs"]), "kubernetesVersionId": id(versions["versions"]),
+		})
+	}
+}
+
+// create creates a cluster at the portal, waits until it runs, and returns its id.
+func (p *portal) create(name string, size int) string {
+	p.t.Helper()
+	status, job := p.asker(size)(name)
 	if status != http.StatusAccepted {
 		p.t.Fatalf("%d %v", status, job)
 	}
@@ -102,13 +110,9 @@ func (p *portal) create(name string, size int) string {
 // createMany creates clusters of three workers at the portal, and waits until none of them is being created.
 func (p *portal) createMany(count int) {
 	p.t.Helper()
-	_, vpcs := p.call("GET", "/vpcs?name=default", nil)
-	_, versions := p.call("GET", "/kubernetes-versions", nil)
+	ask := p.asker(3)
 	for i := 0; i < count; {
-		status, answer := p.call("POST", "/kubernetes-clusters", map[string]any{
-			"name": fmt.Sprintf("cluster-%03d", i), "description": "a test", "zoneId": "zone-1", "serviceOfferingId": "small", "size": 3, "controlNodes": 1,
-			"sshKeyPair": "key", "vpcId": id(vpcs["vpcs"]), "kubernetesVersionId": id(versions["versions"]),
-		})
+		status, answer := ask(fmt.Sprintf("cluster-%03d", i))
 		switch status {
 		case http.StatusAccepted:
 			i++

@@ -87,21 +87,21 @@ func TestSandbox(t *testing.T) {
 	page := open(t, s.page)
 	eval[bool](page, watch)
 	s.run("clusterctl generate cluster shop --from templates/cluster-template.yaml --kubernetes-version v1.34.9 --worker-machine-count 3 | kubectl apply -f -")
-	page.await("three Machines on their nodes", lines+" === 3")
+	page.wait("three Machines on their nodes", lines+" === 3")
 	s.run("kubectl scale machinedeployment shop-workers --replicas 5")
-	page.await("a node that is being made", `document.querySelector(".nodes [data-state=joining]")`)
-	page.await("five Machines on their nodes", lines+" === 5")
+	page.wait("a node that is being made", `document.querySelector(".nodes [data-state=joining]")`)
+	page.wait("five Machines on their nodes", lines+" === 5")
 
 	s.run(`kubectl patch machinedeployment shop-workers --type merge --patch '{"spec": {"rollout": {"after": "%s"}}}'`, time.Now().UTC().Format(time.RFC3339))
-	page.await("a takeover", `document.querySelector(".machines [data-state=takeover] .what")?.textContent.includes("takes over node")`)
+	page.wait("a takeover", `document.querySelector(".machines [data-state=takeover] .what")?.textContent.includes("takes over node")`)
 	page.screenshot("takeover")
-	page.await("the end of a takeover", lines+` === 5 && document.querySelectorAll(".machines .box").length === 5`)
+	page.wait("the end of a takeover", lines+` === 5 && document.querySelectorAll(".machines .box").length === 5`)
 
 	s.run("kubectl scale machinedeployment shop-workers --replicas 2")
-	page.await("a drain", `document.querySelector(".machines [data-state=draining], .machines [data-state=drained], .nodes [data-state=drained]")`)
-	page.await("its mark in the timeline", `document.querySelector(".timeline .drain")`)
+	page.wait("a drain", `document.querySelector(".machines [data-state=draining], .machines [data-state=drained], .nodes [data-state=drained]")`)
+	page.wait("its mark in the timeline", `document.querySelector(".timeline .drain")`)
 	page.screenshot("scale-down")
-	page.await("two Machines on their nodes", lines+` === 2 && document.querySelectorAll(".machines .box").length === 2 && document.querySelector(".facts").textContent.startsWith("Running")`)
+	page.wait("two Machines on their nodes", lines+` === 2 && document.querySelectorAll(".machines .box").length === 2 && document.querySelector(".facts").textContent.startsWith("Running")`)
 
 	page.act(s)
 	states := eval[[]string](page, `[...states]`)
@@ -134,33 +134,20 @@ func (p *tab) act(s *sandbox) {
 		{"Upgrade to v1.35.6", `kubectl patch portalcontrolplane shop --type merge --patch '{"spec":{"version":"v1.35.6"}}'`, "kubectl get portalcontrolplane shop -o jsonpath={.spec.version}", "v1.35.6"},
 		{"Roll out", `{"template":{"spec":{"version":"v1.35.6"}}}`, "kubectl get machinedeployment shop-workers -o jsonpath={.spec.template.spec.version}", "v1.35.6"},
 	} {
-		p.await("the line of "+action.label, fmt.Sprintf(`[...document.querySelectorAll(".actions li")].some((item) => item.innerText.includes(%q) && item.innerText.includes(%q))`, action.label, action.says))
+		p.wait("the line of "+action.label, fmt.Sprintf(`[...document.querySelectorAll(".actions li")].some((item) => item.innerText.includes(%q) && item.innerText.includes(%q))`, action.label, action.says))
 		command := line(action.label)
 		p.click(action.label)
-		p.await("that it is done", fmt.Sprintf(`document.querySelector("#acted").textContent === %q`, "Done: "+command))
+		p.wait("that it is done", fmt.Sprintf(`document.querySelector("#acted").textContent === %q`, "Done: "+command))
 		if got := s.run("%s", action.ask); !strings.HasPrefix(got, action.answer) {
 			p.t.Errorf("after %q, %s says %q, want %q", command, action.ask, got, action.answer)
 		}
 	}
 	machine := strings.Fields(line("Delete a Machine"))[3]
 	p.click("Delete a Machine")
-	p.await("that the Machine is deleted", fmt.Sprintf(`document.querySelector("#acted").textContent === "Done: kubectl delete machine %s --wait=false"`, machine))
+	p.wait("that the Machine is deleted", fmt.Sprintf(`document.querySelector("#acted").textContent === "Done: kubectl delete machine %s --wait=false"`, machine))
 	if got := s.run("kubectl get machine %s --ignore-not-found -o jsonpath='being deleted: {.metadata.deletionTimestamp}'", machine); strings.HasSuffix(got, "deleted: ") {
 		p.t.Errorf("Machine %s is not being deleted", machine)
 	}
-}
-
-// await is like wait, for changes that take several reconciles.
-func (p *tab) await(what, expression string) {
-	p.t.Helper()
-	begin := time.Now()
-	for !eval[bool](p, "Boolean("+expression+")") {
-		if time.Since(begin) > 4*time.Minute {
-			p.t.Fatalf("timed out waiting for %s. The page shows:\n%s", what, eval[string](p, "document.body.innerText"))
-		}
-		time.Sleep(30 * time.Millisecond)
-	}
-	p.t.Logf("%5.1f s  %s", time.Since(begin).Seconds(), what)
 }
 
 // screenshot saves a picture of the clusters for each color scheme if SCREENSHOTS names a directory. It ends where the clusters end.

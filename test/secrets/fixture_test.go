@@ -4,11 +4,9 @@ package secrets
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -92,15 +90,9 @@ func (f *fixture) startManager(name string, flags ...string) *kubeserver.Process
 	f.address = f.freeAddress()
 	manager, err := kubeserver.Start(f.Context(), kubeserver.Spec{
 		Name: name, Path: f.Binary("manager"), Log: filepath.Join(f.Dir, name+".log"), Grace: 100 * time.Second,
-		Args: append([]string{"--health-addr=" + health, "--diagnostics-address=" + f.address, "--portal-host=127.0.0.1"}, flags...),
-		Env:  []string{"KUBECONFIG=" + kubeconfig},
-		Ready: func(context.Context) error {
-			response, err := http.Get("http://" + health + "/readyz")
-			if err == nil {
-				err = response.Body.Close()
-			}
-			return err
-		},
+		Args:  append([]string{"--health-addr=" + health, "--diagnostics-address=" + f.address, "--portal-host=127.0.0.1"}, flags...),
+		Env:   []string{"KUBECONFIG=" + kubeconfig},
+		Ready: kubeserver.Probe("http://" + health + "/readyz"),
 	})
 	f.Expect(err).NotTo(HaveOccurred())
 	f.Cleanup(manager.Stop)
@@ -237,14 +229,6 @@ func (f *fixture) noteLogs() {
 }
 
 func (f *fixture) noteWritten(what, text string) { f.written[what] = text }
-
-func (s secrets) kinds() map[string]bool {
-	kinds := map[string]bool{}
-	for what := range maps.Values(s) {
-		kinds[what] = true
-	}
-	return kinds
-}
 
 // change updates an object and retries until the API server accepts the update.
 func (f *fixture) change(key client.ObjectKey, object client.Object, change func()) {

@@ -62,12 +62,7 @@ func (l *life) rolledOut() {
 // addHooks adds a hook to all existing Machines that keeps them from being deleted.
 func (l *life) addHooks() {
 	for _, m := range l.Machines() {
-		suite.Change(l.Fixture, &m, func(m *clusterv1.Machine) {
-			if m.Annotations == nil {
-				m.Annotations = map[string]string{}
-			}
-			m.Annotations[holdHook] = "test"
-		})
+		suite.Change(l.Fixture, &m, func(m *clusterv1.Machine) { metav1.SetMetaDataAnnotation(&m.ObjectMeta, holdHook, "test") })
 	}
 }
 

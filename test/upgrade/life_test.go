@@ -4,7 +4,6 @@ package upgrade
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	. "github.com/onsi/gomega"
@@ -93,7 +92,7 @@ func (l *life) leave() {
 		l.release(l)
 	}
 	l.ended(l)
-	l.Expect(l.requests()).To(Equal(l.asked), "requests that change something, of the whole life")
+	l.Expect(l.Changes()).To(Equal(l.asked), "requests that change something, of the whole life")
 	if !l.rolls && len(l.machines) > 0 {
 		l.Expect(l.machines).To(ContainElements(l.present()), "Machines that are left, of those before the upgrade")
 	}
@@ -104,7 +103,7 @@ func (l *life) snapshot() {
 	l.machines, l.instances = l.present(), l.running()
 	l.Get(l.controlPlane)
 	l.spec, l.inFlight = l.controlPlane.Spec, l.operation()
-	l.Expect(l.asked).To(ContainElements(l.requests()))
+	l.Expect(l.asked).To(ContainElements(l.Changes()))
 }
 
 // unchanged compares the current state with the snapshot.
@@ -124,17 +123,6 @@ func (l *life) unchanged() {
 	templates := &infrav1.PortalMachineTemplateList{}
 	l.List(templates)
 	l.Expect(len(templates.Items)).To(BeNumerically("<=", 1), "PortalMachineTemplates")
-}
-
-// requests returns the account's requests that change something at the portal.
-func (l *life) requests() []string {
-	var all []string
-	for _, e := range l.RequestLog() {
-		if e.IsChange() {
-			all = append(all, fmt.Sprintf("%s %s %d", e.Method, e.Route, e.Status))
-		}
-	}
-	return all
 }
 
 // present returns the Machines that are not being deleted, and their PortalMachines, with their UIDs.

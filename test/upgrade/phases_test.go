@@ -9,14 +9,14 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// Requests that change something, in the format of life.requests.
+// Requests that change something, in the format of Changes.
 const (
-	network  = "POST /networks 201"
-	creation = "POST /kubernetes-clusters 202"
-	scale    = "POST /kubernetes-clusters/{cluster_id}/scale 202"
-	update   = "POST /kubernetes-clusters/{cluster_id}/upgrade 202"
-	deletion = "DELETE /kubernetes-clusters/{cluster_id} 202"
-	lost     = "POST /kubernetes-clusters 0"
+	network  = "POST networks 201"
+	creation = "POST kubernetes-clusters 202"
+	scale    = "POST scale 202"
+	update   = "POST upgrade 202"
+	deletion = "DELETE {cluster_id} 202"
+	lost     = "POST kubernetes-clusters 0"
 )
 
 // holdHook keeps Machines from being deleted until the test removes it.
