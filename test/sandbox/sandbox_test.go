@@ -13,10 +13,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -34,29 +32,6 @@ func TestSandbox(t *testing.T) {
 	t.Cleanup(func() { g.Expect(s.Close()).To(Succeed()) })
 	t.Log("\n" + out.String())
 
-	t.Run("the core manager's webhooks judge what is written", func(t *testing.T) {
-		g := NewWithT(t)
-		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "invalid"}}
-		cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "none"}, Version: "not a version"}
-		// Core serves webhooks before its caches have synced, and until then it fails instead of judging.
-		g.Eventually(func() error { return s.Client.Create(ctx, cluster) }).WithTimeout(10 * time.Minute).Should(And(
-			Satisfy(apierrors.IsInvalid), MatchError(ContainSubstring("spec.topology.version"))))
-	})
-	t.Run("the provider's kinds carry the contract label, and clusterctl's", func(t *testing.T) {
-		g := NewWithT(t)
-		crds := &apiextensionsv1.CustomResourceDefinitionList{}
-		g.Expect(s.Client.List(ctx, crds, client.MatchingLabels{
-			"cluster.x-k8s.io/provider": "infrastructure-portal", "cluster.x-k8s.io/v1beta2": "v1beta1", "clusterctl.cluster.x-k8s.io": "",
-		})).To(Succeed())
-		g.Expect(len(crds.Items)).To(BeNumerically(">=", 4))
-	})
-	t.Run("the identity Secret opens the portal", func(t *testing.T) {
-		g := NewWithT(t)
-		secret := &corev1.Secret{}
-		g.Expect(s.Client.Get(ctx, s.Identity, secret)).To(Succeed())
-		g.Expect(string(secret.Data["baseURL"])).To(Equal(s.Portal.URL()))
-		g.Expect(secret.Data).To(And(HaveKey("email"), HaveKey("password"), HaveKey("caBundle")))
-	})
 	t.Run("namespaces can be removed", func(t *testing.T) {
 		g := NewWithT(t)
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "passing"}}
