@@ -120,36 +120,6 @@ func TestWorkloadFailure(t *testing.T) {
 	})
 }
 
-// TestInstances checks the machines of nodes. They are Stopped while they are created and removed.
-func TestInstances(t *testing.T) {
-	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
-		states := func() (out []string) {
-			for _, i := range p.Instances() {
-				out = append(out, string(i.State))
-			}
-			return out
-		}
-		job := c.post("/kubernetes-clusters", c.newCluster(1).String()).want(202).text("jobId")
-		time.Sleep(2 * time.Second)
-		if diff := cmp.Diff([]string{"Stopped", "Stopped"}, states()); diff != "" {
-			t.Error(diff)
-		}
-		id := c.wait(job).text("result", "kubernetesCluster", "id")
-		c.post("/kubernetes-clusters/"+id+"/scale", `{"size":0}`).want(202)
-		time.Sleep(2 * time.Second)
-		if diff := cmp.Diff([]string{"Running", "Stopped"}, states()); diff != "" {
-			t.Error(diff)
-		}
-		time.Sleep(10 * time.Second)
-		one := c.get("/instances").want(200).text("instances", 0, "id")
-		c.get("/instances/"+one).want(200).has(one, "id").has("Running", "state").has("demo-c-1", "name").has(id, "kubernetesClusterId")
-		c.get("/instances/none").refused(404, emulator.CodeResourceNotFound)
-		if n := len(p.Instances()); n != 1 {
-			t.Errorf("%d instances are left", n)
-		}
-	})
-}
-
 // TestDurations checks when a job is due and ends: after the time of the options, or of its workload cluster if that takes longer, and after
 // the delay of a fault.
 func TestDurations(t *testing.T) {

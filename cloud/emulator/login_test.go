@@ -72,7 +72,10 @@ func TestAccounts(t *testing.T) {
 		a.get("/kubernetes-clusters?name=demo").want(200).has(id, "kubernetesClusters", 0, "id")
 		a.get("/kubernetes-clusters?name=other").want(200).has(nil, "kubernetesClusters", 0)
 		network := a.post("/networks", `{"cidr":"10.1.0.0/24"}`).want(201).text("network", "id")
+		vpc := a.wait(a.post("/vpcs", `{"name":"mine"}`).want(202).text("jobId")).text("result", "vpc", "id")
+		a.get("/vpcs?name=mine").want(200).has(vpc, "vpcs", 0, "id").has(nil, "vpcs", 1)
 		b := loginAs(t, p, "b@portal.example", "p")
+		b.get("/vpcs?name=mine").want(200).has(nil, "vpcs", 0)
 		for _, endpoint := range []string{
 			"GET /jobs/" + p.Jobs()[0].ID, "GET /instances/" + p.Instances()[0].ID, "DELETE /volumes/" + p.Volumes()[0].ID,
 			"GET /kubernetes-clusters/" + id + "/config", "DELETE /kubernetes-clusters/" + id,

@@ -8,7 +8,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestCIDR checks that networks must be IPv4 in CIDR notation with room for a node.
+// TestCIDR checks that networks must be IPv4 in CIDR notation with room for a node, and that VPCs need a name.
 func TestCIDR(t *testing.T) {
 	p := newPortal(t, emulator.Options{VPCs: []emulator.VPC{{ID: "vpc-1", Name: "small", CIDR: "10.0.0.0/16"}}})
 	c := login(t, p)
@@ -37,6 +37,8 @@ func TestCIDR(t *testing.T) {
 		}
 		r.refused(test.status, emulator.CodeInvalidParameter).has(test.field, "error", "field")
 	}
+	c.post("/vpcs", `{"name":"mine","cidr":"10.0.0.1/8"}`).refused(400, emulator.CodeInvalidParameter).has("cidr", "error", "field")
+	c.post("/vpcs", `{}`).refused(400, emulator.CodeInvalidParameter).has("name", "error", "field")
 	if n := len(p.Networks()); n != 3 {
 		t.Errorf("%d networks", n)
 	}
@@ -80,19 +82,4 @@ func TestClusterNetwork(t *testing.T) {
 			t.Errorf("networks %+v", n)
 		}
 	})
-}
-
-// TestVPCs checks that a job creates a VPC, that its result has vpc.id (Network endpoints), and that the VPC is found by name.
-func TestVPCs(t *testing.T) {
-	for _, place := range []emulator.IDPlace{emulator.IDNested, emulator.IDFlat} {
-		bubble(t, emulator.Options{Shapes: emulator.Shapes{CreatedID: place}}, func(_ *testing.T, _ *emulator.Portal, c *caller) {
-			job := c.post("/vpcs", `{"name":"mine","cidr":"10.0.0.0/8"}`).want(202).has("pending", "status").text("jobId")
-			c.get("/vpcs?name=mine").want(200).has(nil, "vpcs", 0)
-			id := c.wait(job).has("succeeded", "status").text("result", "vpc", "id")
-			c.get("/vpcs?name=mine").want(200).has(id, "vpcs", 0, "id").has(nil, "vpcs", 1)
-			c.get("/vpcs").want(200).has("default", "vpcs", 0, "name").has("mine", "vpcs", 1, "name")
-			c.post("/vpcs", `{"name":"mine","cidr":"10.0.0.1/8"}`).refused(400, emulator.CodeInvalidParameter).has("cidr", "error", "field")
-			c.post("/vpcs", `{}`).refused(400, emulator.CodeInvalidParameter).has("name", "error", "field")
-		})
-	}
 }

@@ -151,6 +151,8 @@ func TestScan(t *testing.T) {
 		if err := p.StopMachine(t.Context(), machine); err != nil || p.Instances()[2].State != emulator.InstanceStopped {
 			t.Fatalf("%v, %v", err, p.Instances()[2])
 		}
+		c.get("/instances/"+machine).want(200).has("Stopped", "state").has(id, "kubernetesClusterId")
+		c.get("/instances/none").refused(404, emulator.CodeResourceNotFound)
 		is(emulator.ClusterRunning, "at once")
 		time.Sleep(31 * time.Second)
 		is(emulator.ClusterAlert, "after a scan")
