@@ -139,31 +139,6 @@ func TestReservationOfAnUnprovedClient(t *testing.T) {
 	}
 }
 
-// TestChargeOfALogin checks how many requests are charged to the account. The portal counts the login like any other request. It is also
-// charged if another client proves the same account, but not again if the login ran under the account's own limiter.
-func TestChargeOfALogin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := ratelimit.NewLimiter(ratelimit.Options{Limit: 60})
-		s := newClientAccount(Config{prove: func(Login) *ratelimit.Limiter { return g }})
-		for range 3 {
-			s.prove(Login{}, factorLogin, nil)
-		}
-		if tokens := g.Stats().Tokens; tokens != 42 {
-			t.Errorf("%v tokens of 45 are left after a login of 3 requests", tokens)
-		}
-		time.Sleep(time.Second)
-		g.Charge(1, nil)
-		if tokens := g.Stats().Tokens; tokens != 42 {
-			t.Errorf("%v tokens, want those of a second ago, one more for the time, and one less for the charge", tokens)
-		}
-		fixed := newClientAccount(Config{Limiter: g})
-		fixed.prove(Login{}, factorLogin, nil)
-		if fixed.current() != g || g.Stats().Tokens != 42 {
-			t.Error("the login changed or charged a limiter that the caller chose")
-		}
-	})
-}
-
 // TestAccountOfALogin checks which clients share a limiter after the login: those of one user (a claim of an identity does not count), and those
 // of users whose identities name the same account. Users of different portals never share one.
 func TestAccountOfALogin(t *testing.T) {

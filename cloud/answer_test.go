@@ -29,16 +29,6 @@ func TestUnreadableAnswersToReads(t *testing.T) {
 	}
 }
 
-// TestAcceptedWithoutAJob checks that the outcome of a change is unknown if the portal accepts it and names no job. Two calls need no body.
-func TestAcceptedWithoutAJob(t *testing.T) {
-	quiet := map[string]bool{"reset password": true, "disable mfa": true}
-	for name, call := range mutations(newClient(t, testConfig(answersWith(202, `{}`)))) {
-		if err := call(t.Context()); IsUnknownOutcome(err) == quiet[name] {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // TestImpossibleIDs checks that the client never sends an id that would address another endpoint.
 func TestImpossibleIDs(t *testing.T) {
 	c := newClient(t, testConfig(noTransport{t}))
@@ -70,5 +60,15 @@ func TestObserve(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, calls); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestAcceptedWithoutAJob checks that the outcome of a change is unknown if the portal accepts it and names no job. Two calls need no body.
+func TestAcceptedWithoutAJob(t *testing.T) {
+	quiet := map[string]bool{"reset password": true, "disable mfa": true}
+	for name, call := range mutations(newClient(t, testConfig(answersWith(202, `{}`)))) {
+		if err := call(t.Context()); IsUnknownOutcome(err) == quiet[name] {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

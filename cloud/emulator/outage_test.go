@@ -10,9 +10,9 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestFaultsOfOneDirection checks that such a fault strikes only scale-ups or only scale-downs.
+// TestFaultsOfOneDirection checks that such a fault strikes only scale-ups or only scale-downs of an own cluster.
 func TestFaultsOfOneDirection(t *testing.T) {
-	for direction, want := range map[emulator.ScaleDirection]string{emulator.ScaleUp: "x....", emulator.ScaleDown: ".xx..", "": "xxx.x"} {
+	for direction, want := range map[emulator.ScaleDirection]string{emulator.ScaleUp: "x.......", emulator.ScaleDown: ".xx.....", "": "xxxxxx.x"} {
 		bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
 			id := c.create(c.newCluster(3))
 			inject(t, p, emulator.Fault{Path: "/kubernetes-clusters/*/*", Method: "POST", Scale: direction, Code: emulator.CodeOperationNotAllowed})
@@ -20,6 +20,7 @@ func TestFaultsOfOneDirection(t *testing.T) {
 			got := ""
 			for _, r := range []*reply{
 				c.post(scale, `{"size":4}`), c.post(scale, `{"size":2}`), c.post(scale, `{"size":0}`),
+				c.post(scale, `{"size":3}`), c.post(scale, `{"size":"1"}`), c.post("/kubernetes-clusters/none/scale", `{"size":1}`),
 				c.post("/networks", `{"cidr":"10.0.0.0/24"}`), c.post(strings.Replace(scale, "scale", "upgrade", 1), c.versionBody("v1.35.6")),
 			} {
 				got += mark(r.at("error", "code") == emulator.CodeOperationNotAllowed)
@@ -29,27 +30,6 @@ func TestFaultsOfOneDirection(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestFaultsOfNoDirection checks that these faults do not strike requests that are not a scale of an own cluster, or that ask for the
-// current size.
-func TestFaultsOfNoDirection(t *testing.T) {
-	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
-		id := c.create(c.newCluster(3))
-		for _, direction := range []emulator.ScaleDirection{emulator.ScaleUp, emulator.ScaleDown} {
-			inject(t, p, emulator.Fault{ID: string(direction), Scale: direction, Status: 503})
-		}
-		for path, body := range map[string]string{id: `{"size":3}`, "cluster-1": `{"size":1}`, id + "/": `{"size":1}`} {
-			c.post("/kubernetes-clusters/"+path+"/scale", body)
-		}
-		c.post("/kubernetes-clusters/"+id+"/scale", `{"size":"1"}`).want(400)
-		c.post("/kubernetes-clusters/"+id+"/scale", `{}`).want(400)
-		for _, f := range p.Faults() {
-			if f.Calls > 0 {
-				t.Errorf("fault %s selected %d calls", f.Fault.ID, f.Calls)
-			}
-		}
-	})
 }
 
 // TestFaultsForAWhile checks that a fault's time begins with the first struck call, and that a count may end the fault earlier.
