@@ -141,7 +141,7 @@ func TestTextOfTheLargestLength(t *testing.T) {
 
 // TestLookup checks how the client reads the answer of the undocumented endpoint. If it refuses the token, the client sends a documented read,
 // whose answer decides whether the token is invalid, and then logs in again. A refused login is not taken for the endpoint's answer. In all
-// other cases the client sends no such read.
+// other cases the client sends no such read. It reports once that a portal does not answer.
 func TestLookup(t *testing.T) {
 	refused := always(401, `{"error":{"code":"INVALID_TOKEN"}}`)
 	for _, test := range []struct {
@@ -154,6 +154,8 @@ func TestLookup(t *testing.T) {
 		{always(401, ``), always(503, ``), nil, "unavailable", 1, 1},
 		{always(401, ``), always(429, ``), nil, "rate limited", 1, 1},
 		{always(404, ``), always(503, ``), nil, "unsupported", 0, 1},
+		{always(200, `{}`), nil, nil, "unsupported", 0, 1},
+		{always(200, `{"kubernetesClusters":[{"name":"no id"}]}`), nil, nil, "unsupported", 0, 1},
 		{refused, refused, always(200, `<html>`), "not portal", 1, 2},
 		{refused, refused, always(403, `{"error":{"code":"MFA_REQUIRED"}}`), "mfa", 1, 2},
 		{refused, refused, always(401, ``), "unauthorized", 1, 2},
@@ -168,7 +170,16 @@ func TestLookup(t *testing.T) {
 				return test.login(r)
 			},
 		}
-		_, err := newClient(t, testConfig(portal)).FindClusters(t.Context(), "n")
+		config, unknown := testConfig(portal), 0
+		config.ObserveShape = func(gap, shape string) {
+			if gap == gapFind && shape == findUnknown {
+				unknown++
+			}
+		}
+		_, err := newClient(t, config).FindClusters(t.Context(), "n")
+		if (unknown == 1) != (test.want == "unsupported") {
+			t.Errorf("%q: the shape was reported %d times", test.want, unknown)
+		}
 		if got := which(t, err); got != test.want || portal.calls["/kubernetes-versions"] != test.reads || portal.calls["/login"] != test.logins {
 			t.Errorf("%q, want %q; calls: %v: %v", got, test.want, portal.calls, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,6 +47,7 @@ var endpoints = []struct {
 	request string
 	status  int
 	bodies  []string
+	shapes  []string // that the client reports for each body, or for all of them. If there are none, they are not checked
 	want    any
 }{
 	{
@@ -77,6 +79,11 @@ var endpoints = []struct {
 			`{"kubernetesClusters":[{"id":"1","name":"a b","state":"Running"},{"id":"2","name":"a b c"}]}`,
 			`{"clusters":[{"id":"1","name":"a b","state":"Running"}],"count":1}`,
 			`[{"id":1,"name":"a b","state":"Running"},{"id":"2"}]`,
+		},
+		shapes: []string{
+			"list under its key, lookup of clusters by name answered",
+			"list under another key, lookup of clusters by name answered",
+			"list bare, lookup of clusters by name answered",
 		},
 		want: []Cluster{{ID: "1", Name: "a b", State: "Running"}},
 	},
@@ -169,6 +176,7 @@ var endpoints = []struct {
 		},
 		request: `POST /api/networks {"cidr":"10.0.0.0/24"}`,
 		bodies:  []string{`{"id":"n"}`, `{"network":{"id":"n","cidr":"10.0.0.0/24"}}`, `{"id":"n","vpc":{"id":"other"}}`},
+		shapes:  []string{"network creation at once"},
 		want:    Created{ID: "n"},
 	},
 	{
@@ -178,6 +186,7 @@ var endpoints = []struct {
 		},
 		request: `POST /api/networks {"cidr":"10.0.0.0/24"}`,
 		bodies:  []string{`{"jobId":"j","status":"pending"}`, `{"jobId":"j","id":"j"}`},
+		shapes:  []string{"network creation by a job"},
 		want:    Created{Job: Job{ID: "j", Status: JobPending}},
 	},
 	{
@@ -200,6 +209,11 @@ var endpoints = []struct {
 			`{"jobId":"j","status":"succeeded","result":{"vpc":{"id":"r"}}}`,
 			`{"jobId":"j","status":"succeeded","result":{"kubernetesCluster":{"id":"r","name":"n"},"note":"x","list":[1]}}`,
 			`{"jobId":"j","status":"succeeded","result":{"id":"r","network":{"id":"other"}}}`,
+			`{"jobId":"j","status":"succeeded","result":{"resource":{"vpc":{"id":"r"}}}}`,
+		},
+		shapes: []string{
+			"created id at the top", "created id in one nested object", "created id in one nested object", "created id at the top",
+			"created id one level deeper",
 		},
 		want: []any{true, false, "r", true},
 	},
@@ -219,6 +233,18 @@ var endpoints = []struct {
 		want: []any{true, false, "", false},
 	},
 	{
+		name: "job that succeeded with two ids", status: 200,
+		call: func(ctx context.Context, c *Client) (any, error) {
+			job, err := c.Job(ctx, "j")
+			id, _ := job.CreatedID(KindCluster, "")
+			return id, err
+		},
+		request: `GET /api/jobs/j `,
+		bodies:  []string{`{"status":"succeeded","result":{"cluster":{"id":"c"},"network":{"id":"n"}}}`},
+		shapes:  []string{"created id beside other records"},
+		want:    "c",
+	},
+	{
 		name: "job that failed", status: 200,
 		call: func(ctx context.Context, c *Client) (any, error) {
 			job, err := c.Job(ctx, "j")
@@ -230,7 +256,8 @@ var endpoints = []struct {
 			`{"jobId":"j","status":"failed","error":{"error":{"code":"QUOTA_EXCEEDED","message":"too many"}}}`,
 			`{"jobId":"j","status":"failed","error":"QUOTA_EXCEEDED: too many"}`,
 		},
-		want: []any{true, true, "QUOTA_EXCEEDED: too many"},
+		shapes: []string{"job error object", "job error whole error body", "job error string"},
+		want:   []any{true, true, "QUOTA_EXCEEDED: too many"},
 	},
 	{
 		name: "job that failed without a reason", status: 200,
@@ -266,8 +293,12 @@ var endpoints = []struct {
 		name: "instances", status: 200,
 		call:    func(ctx context.Context, c *Client) (any, error) { return c.Instances(ctx) },
 		request: `GET /api/instances `,
-		bodies:  []string{`{"instances":[{"id":"1","name":"a","state":"Running"}]}`, `[{"id":"1","name":"a","state":"Running"}]`},
-		want:    []Instance{{ID: "1", Name: "a", State: "Running"}},
+		bodies: []string{
+			`{"instances":[{"id":"1","name":"a","state":"Running"}]}`, `[{"id":"1","name":"a","state":"Running"}]`,
+			`{"items":[{"id":"1","name":"a","state":"Running"}],"count":1}`,
+		},
+		shapes: []string{"list under its key", "list bare", "list under another key"},
+		want:   []Instance{{ID: "1", Name: "a", State: "Running"}},
 	},
 	{
 		name: "instance", status: 200,
@@ -312,17 +343,23 @@ var endpoints = []struct {
 	},
 }
 
+// TestEndpoints checks that the client sends what the specification says, understands each answer, and reports its shape once.
 func TestEndpoints(t *testing.T) {
 	raw := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Raw" }, cmp.Ignore())
 	for _, test := range endpoints {
-		for _, body := range test.bodies {
+		for i, body := range test.bodies {
 			t.Run(test.name, func(t *testing.T) {
 				portal := &script{t: t, request: test.request, status: test.status, body: body}
 				config := testConfig(portal)
 				config.BaseURL += "/api"
+				var seen []string
+				config.ObserveShape = func(gap, shape string) { seen = append(seen, gap+" "+shape) }
 				got, err := test.call(t.Context(), newClient(t, config))
 				if err != nil || !portal.asked {
 					t.Fatalf("%s: %v", body, err)
+				}
+				if n := len(test.shapes); n > 0 && strings.Join(seen, ", ") != test.shapes[min(i, n-1)] {
+					t.Errorf("%s: shapes %q", body, seen)
 				}
 				if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(Error{}), raw); diff != "" {
 					t.Errorf("%s: (-want +got)\n%s", body, diff)

@@ -99,26 +99,38 @@ func (g *guarded) count(path string) int {
 // TestSecondFactor checks that the client finds the token of verify-otp under every usual name. Under any other name, it is the only JWT of
 // the answer that the client does not have already.
 func TestSecondFactor(t *testing.T) {
-	for _, answer := range []string{
-		`{"token":%q}`, `{"accessToken":%q}`, `{"access_token":%q}`, `{"jwt":%q}`,
-		`{"data":{"token":%q}}`, `{"user":{"id":"x"},"result":{"jwt":%q}}`, `{"token":{"access_token":%q}}`,
-		`{"authToken":%q}`, `{"sessionToken":%q,"expiresIn":28800}`, `{"data":{"session":{"bearer":%q}}}`, `[{"x":%q}]`, `%q`,
-		`{"token":"opaque","authToken":%q}`, `{"authToken":%q,"echo":"` + testJWT(t, "pre") + `"}`, `{"a":%[1]q,"b":%[1]q}`,
-		`{"token":%q,"refreshToken":"` + testJWT(t, "other") + `"}`,
+	for want, answers := range map[string][]string{
+		tokenUsualName: {`{"token":%q}`, `{"accessToken":%q}`, `{"access_token":%q}`, `{"jwt":%q}`, `{"token":%q,"refreshToken":"` + testJWT(t, "other") + `"}`},
+		tokenNested: {
+			`{"data":{"token":%q}}`, `{"user":{"id":"x"},"result":{"jwt":%q}}`, `{"token":{"access_token":%q}}`,
+			`{"data":{"session":{"bearer":%q}}}`, `[{"x":%q}]`,
+		},
+		tokenOtherName: {
+			`{"authToken":%q}`, `{"sessionToken":%q,"expiresIn":28800}`, `%q`, `{"token":"opaque","authToken":%q}`,
+			`{"authToken":%q,"echo":"` + testJWT(t, "pre") + `"}`, `{"a":%[1]q,"b":%[1]q}`,
+		},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			portal := newGuarded(t)
-			portal.answer = answer
-			config := testConfig(portal)
-			config.TOTPSeed = testSeed
-			if err := look(t, newClient(t, config)); err != nil {
-				t.Errorf("%s: %v", answer, err)
-			}
-			want := []string{"/login", "/mfa/send-otp", "/mfa/verify-otp", "/kubernetes-versions"}
-			if !slices.Equal(portal.seen, want) {
-				t.Errorf("%s: requests %v", answer, portal.seen)
-			}
-		})
+		for _, answer := range answers {
+			synctest.Test(t, func(t *testing.T) {
+				portal := newGuarded(t)
+				portal.answer = answer
+				config := testConfig(portal)
+				config.TOTPSeed = testSeed
+				var seen []string
+				config.ObserveShape = func(gap, shape string) {
+					if gap == gapOTPToken {
+						seen = append(seen, shape)
+					}
+				}
+				if err := look(t, newClient(t, config)); err != nil || !slices.Equal(seen, []string{want}) {
+					t.Errorf("%s: %q, want %q: %v", answer, seen, want, err)
+				}
+				requests := []string{"/login", "/mfa/send-otp", "/mfa/verify-otp", "/kubernetes-versions"}
+				if !slices.Equal(portal.seen, requests) {
+					t.Errorf("%s: requests %v", answer, portal.seen)
+				}
+			})
+		}
 	}
 }
 

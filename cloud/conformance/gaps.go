@@ -85,9 +85,9 @@ func accessGaps() []Gap {
 func resourceGaps() []Gap {
 	return []Gap{
 		{Name: "list", Where: "Jobs and other endpoints: form of the list of instances; others have their key", Shapes: []Shape{
-			{"under its key", `{"instances": [...]}`, "cloud: TestObservedShapes"},
-			{"bare", `[...]`, "cloud: TestObservedShapes"},
-			{"under another key", `{"items": [...]}: the only list of the answer`, "cloud: TestObservedShapes"},
+			{"under its key", `{"instances": [...]}`, "cloud: TestEndpoints"},
+			{"bare", `[...]`, "cloud: TestEndpoints"},
+			{"under another key", `{"items": [...]}: the only list of the answer`, "cloud: TestEndpoints"},
 		}, Otherwise: "An answer without a list is an error, never an empty list.", Effect: Fails},
 		{Name: "created id", Where: "Job: where the result carries the id of a created cluster or network", Shapes: []Shape{
 			{"in one nested object", `{"kubernetesCluster": {"id": ...}}`, "cloud: TestCreatedID"},
@@ -101,7 +101,7 @@ func resourceGaps() []Gap {
 		}, Otherwise: "A person enters network.id.", Effect: NeedsPerson},
 		{Name: "job error", Where: "Job: form of error", Shapes: []Shape{
 			{"object", `{"code": ..., "message": ...}`, "cloud: TestFailedJobs"},
-			{"whole error body", `{"error": {"code": ...}}`, "cloud: TestObservedShapes"},
+			{"whole error body", `{"error": {"code": ...}}`, "cloud: TestEndpoints"},
 			{"string", `"CODE: message"`, "cloud: TestFailedJobs"},
 		}, Otherwise: "The cause of the failure is unknown.", Effect: Works},
 		{Name: "lookup of clusters by name", Where: "Limits 4: clients look resources up by name; no endpoint lists clusters", Shapes: []Shape{
