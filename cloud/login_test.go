@@ -81,3 +81,46 @@ func tryCall(l *ratelimit.Limiter, flow string, class ratelimit.Class) bool {
 	r.Settle(true, (&answer{status: 200, header: http.Header{}, at: time.Now()}).response())
 	return true
 }
+
+// TestOutageBackoff checks the pauses between logins while the portal is down. A successful login resets them, and the portal may ask for
+// longer ones.
+func TestOutageBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoorman()
+		d.down = true
+		c := newClient(t, testConfig(d))
+		gaps := func(want ...time.Duration) {
+			t.Helper()
+			for _, gap := range want {
+				before := len(d.logins)
+				at, ok := RetryAt(look(t, c))
+				if len(d.logins) != before+1 || !ok || time.Until(at) != gap*time.Second {
+					t.Errorf("%d logins, the next in %v, want %v s", len(d.logins)-before, time.Until(at), int(gap))
+				}
+				if time.Sleep(time.Until(at) - time.Millisecond); !IsUnavailable(look(t, c)) || len(d.logins) != before+1 {
+					t.Error("the client logs in before RetryAt")
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+		gaps(5, 10, 20, 40, 60, 60)
+		d.down = false
+		if err := look(t, c); err != nil {
+			t.Fatal(err)
+		}
+		d.down = true
+		d.revokeAll()
+		gaps(5, 10)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := &session{}
+		asked := time.Now().Add(10 * time.Minute)
+		err := s.remember(&Error{Status: 503, RetryAt: asked})
+		if at, _ := RetryAt(err); !at.Equal(asked) {
+			t.Errorf("the portal asked for 10 minutes: %v", time.Until(at))
+		}
+		if _, err := s.known(asked.Add(-time.Second)); !IsUnavailable(err) {
+			t.Error(err)
+		}
+	})
+}

@@ -252,6 +252,7 @@ func TestReasons(t *testing.T) {
 		{errTooLarge, "the portal's answer is too large", false},
 		{dial(syscall.ECONNREFUSED), "the portal refused the connection", true},
 		{dial(&net.DNSError{IsNotFound: true}), "the portal's host name cannot be resolved", true},
+		{dial(&net.DNSError{IsTimeout: true}), "the portal's host name cannot be resolved", true},
 		{dial(timeout{}), "the portal did not answer in time", true},
 		{dial(errors.New("no route to host")), "the portal cannot be reached", true},
 		{errProxyCredentials, "the proxy asks for credentials", false},
@@ -260,6 +261,7 @@ func TestReasons(t *testing.T) {
 		{x509.UnknownAuthorityError{}, "the portal's certificate is not signed by a trusted authority", true},
 		{x509.HostnameError{Certificate: &x509.Certificate{}}, "the portal's certificate is for another host name", true},
 		{x509.CertificateInvalidError{Reason: x509.Expired}, "the portal's certificate has expired or is not yet valid", true},
+		{x509.CertificateInvalidError{Reason: x509.IncompatibleUsage}, "the portal's certificate is not signed by a trusted authority", true},
 		{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
 			"the portal's certificate is not signed by a trusted authority", true},
 	} {

@@ -5,6 +5,8 @@ package conformance
 import (
 	"cmp"
 	"encoding/base32"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -142,4 +144,77 @@ func emulated(t *testing.T, changes ...func(*emulator.Options)) *site {
 		kit: realKit(), virtual: true,
 		neighbours: slices.ContainsFunc(options.Faults, func(f emulator.Fault) bool { return f.OthersPerMinute > 0 }),
 	}
+}
+
+// TestReport checks that the verdict is the worst effect of all failures, and that both formats agree.
+func TestReport(t *testing.T) {
+	for verdict, failures := range map[Effect][]string{
+		Works:       {"errors/requestId differs between requests"},
+		NeedsPerson: {"errors/requestId differs between requests", "gap/created id"},
+		Fails:       {"gap/created id", "endpoints/POST kubernetes-clusters"},
+	} {
+		r := results{"login/token is a JWT": {}, "limits/a burst of 50": {skipped: "counts"}}
+		for _, name := range failures {
+			r[name] = &attempt{failures: []string{"a | b"}}
+		}
+		out := newReport("https://portal.example", r, map[string]string{"list": "bare"}, []string{"cluster x"})
+		text := out.Markdown()
+		if out.Verdict != verdict || !strings.Contains(text, out.Summary) {
+			t.Errorf("%v: verdict %q: %s", failures, out.Verdict, out.Summary)
+		}
+		for _, has := range append(failures, `a \| b`, "| list | bare |", "- cluster x", "| `limits/a burst of 50` | counts |", "not found out") {
+			if !strings.Contains(text, has) {
+				t.Errorf("the Markdown lacks %q:\n%s", has, text)
+			}
+		}
+		content, err := json.Marshal(out)
+		var back Report
+		if err != nil || json.Unmarshal(content, &back) != nil || len(back.Failed) != len(failures) || back.Failed[0].Says == nil && strings.HasPrefix(failures[0], "errors/") {
+			t.Errorf("%s, %v", content, err)
+		}
+	}
+	if out := newReport("", nil, nil, nil); !strings.Contains(out.Summary, "No check") {
+		t.Errorf("nothing was checked: %s", out.Summary)
+	}
+}
+
+// TestPortalURL checks that no URL is accepted to which the password would travel in plain text, and that the error does not repeat the URL,
+// which may have a password.
+func TestPortalURL(t *testing.T) {
+	for given, want := range map[string]string{
+		"https://portal.example/api":       "https://portal.example/api",
+		" https://portal.example/api//\n":  "https://portal.example/api",
+		"https://portal.example:8443":      "https://portal.example:8443",
+		"http://portal.example/api":        "",
+		"HTTP://portal.example":            "",
+		"portal.example/api":               "",
+		"https:///api":                     "",
+		"https://me:canary@portal.example": "",
+		"https://portal.example/%":         "",
+	} {
+		got, err := portalAt(given)
+		if got != want || (err == nil) != (want != "") || err != nil && strings.Contains(err.Error(), "canary") {
+			t.Errorf("%q: %q, %v", given, got, err)
+		}
+	}
+}
+
+// TestSecretsDoNotPrint checks that no printed user shows a secret.
+func TestSecretsDoNotPrint(t *testing.T) {
+	u := &user{email: "e", password: conceal("canary"), seed: conceal("canary"), token: conceal("canary")}
+	shown := &answer{status: 400, raw: []byte(`{"error":{"message":"canary"}}`), hide: (&site{users: map[role]*user{anyone: u}}).hide}
+	for _, text := range append(printed(u, *u, u.password), shown.shown()) {
+		if strings.Contains(text, "canary") {
+			t.Error(text)
+		}
+	}
+}
+
+func printed(values ...any) (out []string) {
+	for _, value := range values {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			out = append(out, fmt.Sprintf(verb, value))
+		}
+	}
+	return out
 }
