@@ -58,28 +58,3 @@ func TestNetworkRoom(t *testing.T) {
 		c.post("/kubernetes-clusters", request(0)).refused(422, emulator.CodeInvalidParameter) // addresses of running creations count
 	})
 }
-
-// TestClusterNetwork checks that a network joins the VPC of its cluster. A cluster without a network gets its own, which is deleted with
-// the cluster.
-func TestClusterNetwork(t *testing.T) {
-	opts := emulator.Options{VPCs: []emulator.VPC{{ID: "vpc-1", Name: "default"}, {ID: "vpc-2", Name: "other"}}}
-	bubble(t, opts, func(t *testing.T, p *emulator.Portal, c *caller) {
-		network := c.post("/networks", `{"cidr":"10.1.0.0/24"}`).want(201).text("network", "id")
-		placed := c.create(c.newCluster(1).with("networkId", network))
-		if got := p.Networks()[0].VPCID; got != "vpc-1" {
-			t.Errorf("the network is in VPC %q", got)
-		}
-		c.post("/kubernetes-clusters", c.newCluster(1).with("networkId", network).with("vpcId", "vpc-2").String()).
-			refused(422, emulator.CodeInvalidParameter).has("networkId", "error", "field")
-
-		id := c.create(c.newCluster(1))
-		if n := p.Networks(); len(n) != 2 || !n[1].Isolated {
-			t.Errorf("networks %+v", n)
-		}
-		c.wait(c.delete("/kubernetes-clusters/" + id).want(202).text("jobId"))
-		c.wait(c.delete("/kubernetes-clusters/" + placed).want(202).text("jobId"))
-		if n := p.Networks(); len(n) != 1 || n[0].ID != network {
-			t.Errorf("networks %+v", n)
-		}
-	})
-}

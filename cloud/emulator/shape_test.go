@@ -155,6 +155,8 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		"trait, zone":    {Zones: []string{"east"}, Traits: emulator.Traits{TripleZones: []string{"west"}}},
 		"trait, word":    {Traits: emulator.Traits{DeletedClusters: "archived"}},
 		"trait, remains": {Traits: emulator.Traits{DeletedClusters: emulator.DeletedReadable}},
+		"kubeconfigs":    {KubeconfigLifetime: -1},
+		"marks":          {ControlMarks: "crown"},
 		"victims":        {VictimOrder: "largest"},
 		"upgrade":        {UpgradeStyle: "big bang"},
 	} {

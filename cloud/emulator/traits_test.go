@@ -183,6 +183,9 @@ func TestKubeconfigOnce(t *testing.T) {
 			id := c.create(c.newCluster(1))
 			fetch := func() string { return c.get("/kubernetes-clusters/" + id + "/config").want(200).text("kubeconfig") }
 			first := fetch()
+			if same := fetch() == first; same != once || strings.Count(first, ".") < 4 {
+				t.Errorf("once %t: two requests get the same token: %t, or one that is not a JWT", once, same)
+			}
 			time.Sleep(2 * time.Hour)
 			if same := fetch() == first; same != once {
 				t.Errorf("once %t: the kubeconfig is the same: %t", once, same)
