@@ -176,11 +176,6 @@ func (r clusterRequest) with(field string, value any) clusterRequest {
 	return r
 }
 
-func (r clusterRequest) without(field string) clusterRequest {
-	delete(r, field)
-	return r
-}
-
 func (r clusterRequest) String() string {
 	out, err := json.Marshal(map[string]any(r))
 	if err != nil {

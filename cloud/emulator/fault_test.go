@@ -233,22 +233,6 @@ func TestJobFaults(t *testing.T) {
 	}
 }
 
-// TestStuckJob checks that a stuck job runs until its fault is removed, and locks its cluster until then.
-func TestStuckJob(t *testing.T) {
-	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
-		id := c.create(c.newCluster(1))
-		inject(t, p, emulator.Fault{ID: "stuck", Job: emulator.JobStuck, Path: "/kubernetes-clusters/*/scale"})
-		job := c.post("/kubernetes-clusters/"+id+"/scale", `{"size":2}`).want(202).text("jobId")
-		time.Sleep(time.Hour)
-		c.get("/jobs/"+job).want(200).has("running", "status")
-		c.delete("/kubernetes-clusters/"+id).refused(409, emulator.CodeResourceBusy)
-		if !p.RemoveFault("stuck") || p.RemoveFault("stuck") {
-			t.Error("the fault must be removable exactly once")
-		}
-		c.wait(job).has("succeeded", "status")
-	})
-}
-
 // TestForgottenJob checks that a forgotten job runs on, and that requests for it get 404.
 func TestForgottenJob(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
@@ -264,22 +248,6 @@ func TestForgottenJob(t *testing.T) {
 			t.Errorf("after its time: %s", got)
 		}
 	})
-}
-
-// TestRevokedToken checks that the call, or the next one, gets INVALID_TOKEN, and that a new login helps.
-func TestRevokedToken(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		p := newPortal(t, emulator.Options{})
-		c := login(t, p)
-		inject(t, p, emulator.Fault{RevokeToken: true, After: after, Count: 1})
-		want := 401
-		if after {
-			want = 200
-		}
-		c.get("/vpcs").want(want)
-		c.get("/vpcs").refused(401, emulator.CodeInvalidToken)
-		login(t, p).get("/vpcs").want(200)
-	}
 }
 
 // TestClockSkew checks that the skew changes tokens and headers, for one call or for all.

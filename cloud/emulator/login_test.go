@@ -32,7 +32,7 @@ func parse(t *testing.T, token string) jwt.Claims {
 	return parsed.Claims
 }
 
-// TestInvalidTokens checks that every protected endpoint refuses invalid tokens (Authentication 5).
+// TestInvalidTokens checks which tokens are refused (Authentication 5). cloud/conformance checks that every protected endpoint asks for one.
 func TestInvalidTokens(t *testing.T) {
 	p := newPortal(t, emulator.Options{})
 	valid := login(t, p)
@@ -52,15 +52,12 @@ func TestInvalidTokens(t *testing.T) {
 		"tampered with": "Bearer " + valid.token[:len(valid.token)-4] + "AAAA",
 	}
 	for name, header := range headers {
-		for _, endpoint := range []string{"GET /vpcs", "GET /jobs/1", "POST /mfa/send-otp", "POST /admin/mfa/disable/portal", "DELETE /kubernetes-clusters/1"} {
-			t.Run(name+" "+endpoint, func(t *testing.T) {
-				c := &caller{t: t, p: p}
-				method, path, _ := strings.Cut(endpoint, " ")
-				r := c.request(method, path, "")
-				r.Header.Set("Authorization", header)
-				c.send(r).refused(401, emulator.CodeInvalidToken)
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			c := &caller{t: t, p: p}
+			r := c.request("GET", "/vpcs", "")
+			r.Header.Set("Authorization", header)
+			c.send(r).refused(401, emulator.CodeInvalidToken)
+		})
 	}
 }
 

@@ -19,8 +19,7 @@ import (
 func TestClusterLife(t *testing.T) {
 	bubble(t, emulator.Options{Seed: 1, ReuseNodeNames: true}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		network := c.post("/networks", `{"cidr":"10.1.0.0/24"}`).want(201).text("network", "id")
-		id := c.create(c.newCluster(1).with("networkId", network))
-		c.scale(id, 2).has("succeeded", "status")
+		id := c.create(c.newCluster(2).with("networkId", network))
 		c.scale(id, 1).has("succeeded", "status")
 		c.upgrade(id, "v1.35.6").has("succeeded", "status")
 		if kubeconfig := c.get("/kubernetes-clusters/" + id + "/config").want(200).text("kubeconfig"); !strings.Contains(kubeconfig, id) {
@@ -42,45 +41,39 @@ const clusterLife = `
 00:00   network net-1: created 10.1.0.0/24
 00:00 GET /vpcs → 200
 00:00 POST /kubernetes-clusters → 202
-00:00   cluster cluster-1: Creating name=demo size=1 controlNodes=1 version=v1.34.9
+00:00   cluster cluster-1: Creating name=demo size=2 controlNodes=1 version=v1.34.9
 00:00   job job-1: pending create cluster cluster-1
 00:01   job job-1: pending → running create cluster cluster-1
 00:09   node demo-c-1: added cluster-1
 00:09   node demo-w-1: added cluster-1
-00:09   cluster cluster-1: Creating → Running size=1 version=v1.34.9
+00:09   node demo-w-2: added cluster-1
+00:09   cluster cluster-1: Creating → Running size=2 version=v1.34.9
 00:09   job job-1: running → succeeded create cluster cluster-1
 00:10 POST /kubernetes-clusters/cluster-1/scale → 202
-00:10   cluster cluster-1: Running → Scaling size 1 → 2
+00:10   cluster cluster-1: Running → Scaling size 2 → 1
 00:10   job job-2: pending scale cluster cluster-1
 00:11   job job-2: pending → running scale cluster cluster-1
-00:16   node demo-w-2: added cluster-1
-00:16   cluster cluster-1: Scaling → Running size=2 version=v1.34.9
+00:16   node demo-w-2: removed cluster-1
+00:16   cluster cluster-1: Scaling → Running size=1 version=v1.34.9
 00:16   job job-2: running → succeeded scale cluster cluster-1
-00:20 POST /kubernetes-clusters/cluster-1/scale → 202
-00:20   cluster cluster-1: Running → Scaling size 2 → 1
-00:20   job job-3: pending scale cluster cluster-1
-00:21   job job-3: pending → running scale cluster cluster-1
-00:26   node demo-w-2: removed cluster-1
-00:26   cluster cluster-1: Scaling → Running size=1 version=v1.34.9
-00:26   job job-3: running → succeeded scale cluster cluster-1
-00:30 POST /kubernetes-clusters/cluster-1/upgrade → 202
-00:30   cluster cluster-1: Running → Upgrading v1.34.9 → v1.35.6
-00:30   job job-4: pending upgrade cluster cluster-1
-00:31   job job-4: pending → running upgrade cluster cluster-1
-00:36   node demo-c-1: v1.34.9 → v1.35.6 cluster-1
-00:41   node demo-w-1: v1.34.9 → v1.35.6 cluster-1
-00:41   cluster cluster-1: Upgrading → Running size=1 version=v1.35.6
-00:41   job job-4: running → succeeded upgrade cluster cluster-1
-00:45 GET /kubernetes-clusters/cluster-1/config → 200
-00:45 DELETE /kubernetes-clusters/cluster-1 → 202
-00:45   cluster cluster-1: Running → Deleting
-00:45   job job-5: pending delete cluster cluster-1
-00:46   job job-5: pending → running delete cluster cluster-1
-00:51   node demo-c-1: removed cluster-1
-00:51   node demo-w-1: removed cluster-1
-00:51   cluster cluster-1: Deleting → deleted
-00:51   job job-5: running → succeeded delete cluster cluster-1
-00:55 GET /kubernetes-clusters/cluster-1/config → 404 RESOURCE_NOT_FOUND
+00:20 POST /kubernetes-clusters/cluster-1/upgrade → 202
+00:20   cluster cluster-1: Running → Upgrading v1.34.9 → v1.35.6
+00:20   job job-3: pending upgrade cluster cluster-1
+00:21   job job-3: pending → running upgrade cluster cluster-1
+00:26   node demo-c-1: v1.34.9 → v1.35.6 cluster-1
+00:31   node demo-w-1: v1.34.9 → v1.35.6 cluster-1
+00:31   cluster cluster-1: Upgrading → Running size=1 version=v1.35.6
+00:31   job job-3: running → succeeded upgrade cluster cluster-1
+00:35 GET /kubernetes-clusters/cluster-1/config → 200
+00:35 DELETE /kubernetes-clusters/cluster-1 → 202
+00:35   cluster cluster-1: Running → Deleting
+00:35   job job-4: pending delete cluster cluster-1
+00:36   job job-4: pending → running delete cluster cluster-1
+00:41   node demo-c-1: removed cluster-1
+00:41   node demo-w-1: removed cluster-1
+00:41   cluster cluster-1: Deleting → deleted
+00:41   job job-4: running → succeeded delete cluster cluster-1
+00:45 GET /kubernetes-clusters/cluster-1/config → 404 RESOURCE_NOT_FOUND
 `
 
 // story returns the request log but for polls, with short times, and with ids numbered in the order of their first appearance.
