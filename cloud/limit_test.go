@@ -24,21 +24,6 @@ func granted(t *testing.T, l *ratelimit.Limiter, flow string, class ratelimit.Cl
 	return r
 }
 
-// send spends a reservation on a request that is answered at once.
-func send(t *testing.T, l *ratelimit.Limiter, r *ratelimit.Reservation, status int, headers ...string) {
-	t.Helper()
-	if ok, err := l.Spend(r); !ok {
-		t.Fatalf("the reservation cannot be spent: %v", err)
-	}
-	a := &answer{status: status, header: http.Header{}}
-	for i := 0; i < len(headers); i += 2 {
-		a.header.Set(headers[i], headers[i+1])
-	}
-	time.Sleep(time.Millisecond)
-	a.at = time.Now()
-	r.Settle(true, a.response())
-}
-
 // TestGateClosesOverAReservation checks a call whose reservation was granted before a 429 closed the gate. The client returns an error with a
 // RetryAt, and leaves no place in the queue. So does one that waits: who brings a reservation decides how long to wait, and until when.
 func TestGateClosesOverAReservation(t *testing.T) {
@@ -52,7 +37,11 @@ func TestGateClosesOverAReservation(t *testing.T) {
 				t.Fatal(err)
 			}
 			reservation := granted(t, config.Limiter, "cluster", ratelimit.Read)
-			send(t, config.Limiter, granted(t, config.Limiter, "another", ratelimit.Read), 429, "Retry-After", "10")
+			refused := granted(t, config.Limiter, "another", ratelimit.Read)
+			if ok, err := config.Limiter.Spend(refused); !ok {
+				t.Fatal(err)
+			}
+			refused.Settle(true, &ratelimit.Response{Limited: true, Header: http.Header{"Retry-After": {"10"}}, At: time.Now()})
 			opens := config.Limiter.Stats().ClosedTo
 			_, err := c.KubernetesVersions(WithReservation(t.Context(), reservation))
 			at, ok := RetryAt(err)
