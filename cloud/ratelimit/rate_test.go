@@ -26,6 +26,8 @@ func TestBurst(t *testing.T) {
 	}
 	each(t, map[string]row{
 		"no headers":                 {Options{}, []string{""}, 45},
+		"a burst of 19":              {Options{Burst: 19}, []string{""}, 18},
+		"a burst of 2":               {Options{Burst: 2}, []string{""}, 2},
 		"not a number":               {Options{}, []string{"-1"}, 45},
 		"standard tier":              {Options{}, []string{"49"}, 45},
 		"a small account":            {Options{}, []string{"9"}, 9},
