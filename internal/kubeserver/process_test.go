@@ -41,9 +41,7 @@ func TestStopKillsWhatDoesNotListen(t *testing.T) {
 }
 
 func TestStartReportsTheLogOfWhatEnds(t *testing.T) {
-	dir := t.TempDir()
-	spec := script(dir, `echo "no such flag"; exit 3`)
-	_, err := Start(t.Context(), spec)
+	_, err := Start(t.Context(), script(t.TempDir(), `echo "no such flag"; exit 3`))
 	if !errors.Is(err, errEnded) || !strings.Contains(err.Error(), "no such flag") {
 		t.Errorf("error %v, want errEnded with the end of the log", err)
 	}
