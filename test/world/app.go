@@ -9,11 +9,13 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -73,6 +75,33 @@ func (one *workload) runPods(w *World) {
 		}
 	}
 	one.countBudget(w)
+}
+
+// tolerated is how long Pods stay on a node that is not Ready, unless they say otherwise.
+const tolerated = 5 * time.Minute
+
+// evictLost does what Kubernetes does about nodes that have not been Ready for long. The Pods there count as gone.
+func (one *workload) evictLost(w *World) {
+	ctx := context.Background()
+	pods, err := one.pods(ctx)
+	w.must(err)
+	for _, n := range list[corev1.Node](w, one.server, schema.GroupResource{Resource: "nodes"}) {
+		i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
+		})
+		switch {
+		case i < 0:
+		case time.Since(n.Status.Conditions[i].LastTransitionTime.Time) < tolerated:
+			w.ask(one.taints)
+		default:
+			for j := range pods {
+				if pods[j].Spec.NodeName == n.Name {
+					w.note("Pod %s is lost with node %s", pods[j].Name, n.Name)
+					w.must(client.IgnoreNotFound(one.client.Delete(ctx, &pods[j])))
+				}
+			}
+		}
+	}
 }
 
 // RollApp replaces all Pods of the application, as a new version of it does, so that they spread over the nodes that there are now.

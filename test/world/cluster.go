@@ -39,6 +39,9 @@ func QuickPortal() emulator.Options {
 	}
 }
 
+// pagesUser works on the portal's own pages, with a user of the same account.
+var pagesUser = emulator.User{ID: "user-pages", Email: "pages@portal.example", Password: password, Role: emulator.RoleAdministrator}
+
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
 
 func infraRef(kind, name string) clusterv1.ContractVersionedObjectReference {
@@ -128,6 +131,20 @@ func (w *World) CreateClusterAgain() {
 	for _, o := range []client.Object{m.Cluster, m.PortalCluster, m.ControlPlane} {
 		w.Create(o)
 	}
+}
+
+// checkHealth creates a MachineHealthCheck for all Machines, with how many seconds a Machine may wait for its node (0: forever).
+func (w *World) checkHealth(startup int32, unhealthy ...clusterv1.UnhealthyNodeCondition) {
+	w.Helper()
+	check := &clusterv1.MachineHealthCheck{ObjectMeta: named(name)}
+	check.Spec.ClusterName = name
+	check.Spec.Selector.MatchLabels = map[string]string{clusterv1.ClusterNameLabel: name}
+	check.Spec.Checks.NodeStartupTimeoutSeconds, check.Spec.Checks.UnhealthyNodeConditions = &startup, unhealthy
+	w.Create(check)
+}
+
+func unhealthy(kind corev1.NodeConditionType, status corev1.ConditionStatus) clusterv1.UnhealthyNodeCondition {
+	return clusterv1.UnhealthyNodeCondition{Type: kind, Status: status, TimeoutSeconds: new(int32(10))}
 }
 
 // CreateWorkers creates a MachineDeployment.

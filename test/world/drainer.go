@@ -47,9 +47,19 @@ func (w *workloads) evictAll(ctx context.Context, id, node string) (left []strin
 	return left, err
 }
 
+// cordoned reports whether the portal has cordoned the node last.
+func (w *workloads) cordoned(node string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cordons[node]
+}
+
 // Cordon implements emulator.Drainer.
 func (w *workloads) Cordon(ctx context.Context, id, node string, unschedulable bool) error {
 	w.world.note("the portal makes node %s unschedulable: %t", node, unschedulable)
+	w.mu.Lock()
+	w.cordons[node] = unschedulable
+	w.mu.Unlock()
 	n := &corev1.Node{}
 	if err := w.get(id).client.Get(ctx, client.ObjectKey{Name: node}, n); err != nil {
 		return client.IgnoreNotFound(err)

@@ -24,6 +24,7 @@ func (w *World) startProvider() {
 	f := w.Faults.fence(w.seed, w.incarnation)
 	f.wrote = w.noteWrite("provider")
 	f.died = w.noteCrash
+	w.calls = &operation.Calls{}
 	options := processOptions{
 		client: controllers.ClientOptions(), transform: controllers.Trim, rights: w.rights, fence: f,
 		delay: w.delays(),
@@ -34,8 +35,45 @@ func (w *World) startProvider() {
 			ClusterConcurrency: 10, ControlPlaneConcurrency: 20, MachineConcurrency: 10,
 			Transport: fenced{f, w.Portal.Transport()}, Workloads: newConnections(p), Metrics: prometheus.NewRegistry(),
 			Rand: newRand(w.seed, fmt.Sprint("limiter ", w.incarnation)),
-		}, &operation.Calls{})
+		}, w.calls)
 	})
+}
+
+// The times that a manager has when it is asked to stop: until creations are answered, and then for what is under way.
+const (
+	answersTake = 340 * time.Second
+	gracePeriod = 90 * time.Second
+)
+
+// Stop asks the provider to stop, as SIGTERM does, and starts it again. It sends no new creation and goes on until those that it has sent are
+// answered. Then it finishes its passes, and begins none.
+func (w *World) Stop() {
+	p, incarnation := w.provider, w.incarnation
+	w.note("provider %d is asked to stop", incarnation)
+	crashed := func() bool { return w.incarnation != incarnation }
+	go w.calls.Drain()
+	w.goOn(answersTake, func() bool { return crashed() || w.calls.Open() == 0 })
+	if crashed() {
+		return
+	}
+	w.remove(p.queues, nil)
+	p.cancel()
+	ended := make(chan struct{})
+	go func() {
+		p.ended.Wait()
+		close(ended)
+	}()
+	w.goOn(gracePeriod, func() bool {
+		select {
+		case <-ended:
+			return true
+		default:
+			return crashed()
+		}
+	})
+	if !crashed() {
+		w.Restart()
+	}
 }
 
 // Faults are what goes wrong around the provider, drawn from the seed. The zero value is none.

@@ -11,26 +11,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
-
-// checkHealth creates a MachineHealthCheck for all Machines.
-func (w *World) checkHealth(unhealthy ...clusterv1.UnhealthyNodeCondition) {
-	w.Helper()
-	check := &clusterv1.MachineHealthCheck{ObjectMeta: named(name)}
-	check.Spec.ClusterName = name
-	check.Spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{clusterv1.ClusterNameLabel: name}}
-	check.Spec.Checks.UnhealthyNodeConditions = unhealthy
-	w.Create(check)
-}
-
-func unhealthy(kind corev1.NodeConditionType, status corev1.ConditionStatus) clusterv1.UnhealthyNodeCondition {
-	return clusterv1.UnhealthyNodeCondition{Type: kind, Status: status, TimeoutSeconds: new(int32(10))}
-}
 
 // replaced waits until a Machine that is not among the first ones holds the node and is shielded, and checks for hours that there is no other.
 func (w *World) replaced(first []string, node string) {
@@ -60,7 +45,7 @@ func TestUnhealthyNodes(t *testing.T) {
 		w.CreateCluster(2)
 		w.Settle(2)
 		before := w.uids()
-		w.checkHealth(unhealthy(trouble, corev1.ConditionTrue), unhealthy(corev1.NodeReady, corev1.ConditionUnknown))
+		w.checkHealth(600, unhealthy(trouble, corev1.ConditionTrue), unhealthy(corev1.NodeReady, corev1.ConditionUnknown))
 		first, node := w.machineNames(), w.Workers()[0].Name
 		w.setNodeCondition(node, trouble, corev1.ConditionTrue)
 		w.replaced(first, node)
@@ -95,7 +80,7 @@ func TestUpgradeThatReplacesNodes(t *testing.T) {
 	tale(t, func(w *World) {
 		w.CreateCluster(3)
 		w.Settle(3)
-		w.checkHealth(unhealthy(corev1.NodeReady, corev1.ConditionUnknown), unhealthy(corev1.NodeReady, corev1.ConditionFalse))
+		w.checkHealth(600, unhealthy(corev1.NodeReady, corev1.ConditionUnknown), unhealthy(corev1.NodeReady, corev1.ConditionFalse))
 		before, machines := w.uids(), w.machineNames()
 		w.Strike(
 			emulator.Fault{ID: "style", Path: upgradeRoute, UpgradeStyle: emulator.UpgradeReplace},

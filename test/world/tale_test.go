@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -392,8 +391,7 @@ func (w *World) patchNode(node string, change func(*corev1.Node)) {
 // setNodeCondition writes a condition of a Node, as a kubelet or a problem detector does.
 func (w *World) setNodeCondition(node string, kind corev1.NodeConditionType, status corev1.ConditionStatus) {
 	w.Helper()
-	w.patchNode(node, func(n *corev1.Node) {
-		n.Status.Conditions = append(slices.DeleteFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == kind }),
-			corev1.NodeCondition{Type: kind, Status: status, Reason: "Tale", LastTransitionTime: metav1.NewTime(time.Now())})
-	})
+	for _, id := range w.workloads.ids() {
+		w.must(w.workloads.mark(id, node, kind, status))
+	}
 }

@@ -27,6 +27,8 @@ type workloads struct {
 	world *World
 	mu    sync.Mutex
 	all   map[string]*workload // by the portal's id
+	// cordons are the nodes that the portal has cordoned, or made schedulable again.
+	cordons map[string]bool
 	// changed are called when a cluster begins or ends to answer, or runs another version.
 	changed []func(id string)
 }
@@ -39,6 +41,7 @@ type workload struct {
 	version string // empty: the API server does not answer
 	app     app
 	kubelet *chore
+	taints  *chore
 }
 
 // host is how kubeconfigs name the cluster.
@@ -159,7 +162,9 @@ func (w *workloads) open(id string) (*workload, error) {
 	one.server = newServer(w.world.handler, id, func(change) { w.world.ask(one.kubelet) })
 	one.evict = one.evictPod(w.world)
 	one.client = w.world.clientOf(one.server)
+	one.taints = &chore{name: "taint manager of " + id, after: func() time.Duration { return tolerated }, do: func() { one.evictLost(w.world) }}
 	w.world.addChore(one.kubelet)
+	w.world.addChore(one.taints)
 	if err := one.client.Create(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: one.app.namespace()}}); err != nil {
 		return nil, err
 	}
@@ -180,6 +185,7 @@ func (w *workloads) Delete(_ context.Context, id string) error {
 		delete(w.all, id)
 		w.mu.Unlock()
 		w.world.removeChore(one.kubelet)
+		w.world.removeChore(one.taints)
 	}
 	return nil
 }
@@ -217,11 +223,51 @@ func (one *workload) join(ctx context.Context, m emulator.Node, marks emulator.C
 	}
 	node.Status.NodeInfo = corev1.NodeSystemInfo{KubeletVersion: m.Version, MachineID: m.ID, SystemUUID: m.ID}
 	node.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi")}
-	node.Status.Conditions = []corev1.NodeCondition{
-		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse}, {Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse},
-		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse}, {Type: corev1.NodeReady, Status: ready},
+	for _, pressure := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
+		setCondition(node, pressure, corev1.ConditionFalse)
 	}
+	setCondition(node, corev1.NodeReady, ready)
 	return isNew, one.client.Status().Update(ctx, node)
+}
+
+// setCondition sets a condition of a Node, with the time at which it changed.
+func setCondition(node *corev1.Node, kind corev1.NodeConditionType, status corev1.ConditionStatus) {
+	all := node.Status.Conditions
+	i := slices.IndexFunc(all, func(c corev1.NodeCondition) bool { return c.Type == kind })
+	if i >= 0 && all[i].Status == status {
+		return
+	}
+	c := corev1.NodeCondition{Type: kind, Status: status, Reason: "World", LastTransitionTime: metav1.Now()}
+	if i >= 0 {
+		all[i] = c
+		return
+	}
+	node.Status.Conditions = append(all, c)
+}
+
+// Stop implements emulator.Stopper.
+func (w *workloads) Stop(_ context.Context, id, node string, stopped bool) error {
+	status := corev1.ConditionTrue
+	if stopped {
+		status = corev1.ConditionUnknown
+	}
+	return w.mark(id, node, corev1.NodeReady, status)
+}
+
+// mark sets a condition of a Node, if there is one of that name.
+func (w *workloads) mark(id, node string, kind corev1.NodeConditionType, status corev1.ConditionStatus) error {
+	one, n := w.get(id), &corev1.Node{}
+	if one == nil {
+		return nil
+	}
+	w.world.note("node %s: %s is %s", node, kind, status)
+	if err := one.client.Get(context.Background(), client.ObjectKey{Name: node}, n); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	before := n.DeepCopy()
+	setCondition(n, kind, status)
+	w.world.ask(one.taints)
+	return one.client.Status().Patch(context.Background(), n, client.MergeFrom(before))
 }
 
 // remove ends the machine of a Node, with the Pods on it.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -27,6 +28,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 // Options of a world.
@@ -62,7 +64,8 @@ type World struct {
 	workloads  *workloads
 
 	webhooks, core, provider *process
-	incarnation              int // of the provider, from 1 on
+	calls                    *operation.Calls // creations of the provider
+	incarnation              int              // of the provider, from 1 on
 	crashes                  int
 	shown                    int64 // changes to the provider's informers
 
@@ -129,8 +132,9 @@ func newWorld(t testing.TB, o Options) *World {
 		u.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
 		w.management.put(schema.GroupResource{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions"}, crd.Name, u)
 	}
-	w.workloads = &workloads{world: w, all: map[string]*workload{}}
+	w.workloads = &workloads{world: w, all: map[string]*workload{}, cordons: map[string]bool{}}
 	o.Portal.Seed, o.Portal.Workloads = int64(o.Seed%1_000_000)+1, w.workloads
+	o.Portal.Users = append(slices.Clone(o.Portal.Users), pagesUser)
 	w.Portal, err = emulator.New(o.Portal)
 	w.must(err)
 	return w
