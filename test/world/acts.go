@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,8 +44,16 @@ func init() { // the table names methods that look up acts
 		{"pause", 2, (*life).pause},
 		{"restart", 1, (*life).restart},
 		{"portal away", 2, (*life).away},
-		{"hardship", 4, (*life).hardship},
+		{"hardship", 7, (*life).hardship},
 		{"delete and create again", 1, (*life).again},
+		{"stop", 1, (*life).stop},
+		{"mismatching deployment", 1, (*life).mismatch},
+		{"portal's pages", 2, (*life).resize},
+		{"deletion on the portal's pages", 1, (*life).deletedOutside},
+		{"node fails", 2, (*life).failNode},
+		{"node in trouble", 2, (*life).troubleNode},
+		{"portal trouble", 4, (*life).trouble},
+		{"slow upgrade", 2, (*life).slowUpgrade},
 	}
 }
 
@@ -106,9 +115,28 @@ func (l *life) newDeployment(n, _ int) string {
 		return ""
 	}
 	l.made++
-	deployment := fmt.Sprint("more-", l.made)
-	l.CreateWorkers(deployment, int32(n%3), l.version(), l.template)
-	return fmt.Sprintf("%s with %d replicas", deployment, n%3)
+	md := NewWorkers(fmt.Sprint("more-", l.made), int32(n%3))
+	md.Spec.Template.Spec.Version, md.Spec.Template.Spec.InfrastructureRef.Name = l.version(), l.template
+	return fmt.Sprintf("%s with %d replicas, %s", md.Name, n%3, l.createSet(md, n/3))
+}
+
+// createSet creates a MachineDeployment, and draws how it rolls out, which Machines it deletes first, and whether its drains end early.
+func (l *life) createSet(md *clusterv1.MachineDeployment, n int) string {
+	one, none, quarter := intstr.FromInt(1), intstr.FromInt(0), intstr.FromString("25%")
+	steps := []clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{
+		{MaxSurge: &one, MaxUnavailable: &none}, {MaxSurge: &none, MaxUnavailable: &one}, {MaxSurge: &quarter, MaxUnavailable: &quarter},
+	}
+	orders := []clusterv1.MachineSetDeletionOrder{
+		clusterv1.RandomMachineSetDeletionOrder, clusterv1.NewestMachineSetDeletionOrder, clusterv1.OldestMachineSetDeletionOrder,
+	}
+	step := steps[n%3]
+	md.Spec.Rollout.Strategy = clusterv1.MachineDeploymentRolloutStrategy{Type: clusterv1.RollingUpdateMachineDeploymentStrategyType, RollingUpdate: step}
+	md.Spec.Deletion.Order = orders[n/3%3]
+	if n/9%3 == 0 {
+		md.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(30))
+	}
+	l.Create(md)
+	return fmt.Sprintf("surge %s, deletes %s, drains end early: %t", step.MaxSurge, md.Spec.Deletion.Order, n/9%3 == 0)
 }
 
 // exists reports whether the Cluster does, and is not being deleted.
@@ -173,6 +201,24 @@ func (l *life) foreign(n, m int) string {
 		Edit(l.World, client.ObjectKeyFromObject(md), md, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = before })
 	}
 	return "a template with another offering for " + md.Name + ", and back"
+}
+
+// mismatch adds a MachineDeployment whose template the portal cannot honor for this cluster. Its replicas count. Some time later it gets a
+// template that fits.
+func (l *life) mismatch(n, m int) string {
+	if len(l.deployments()) >= 3 || !l.exists() || !l.created() {
+		return ""
+	}
+	l.must(client.IgnoreAlreadyExists(l.client.Create(context.Background(), NewTemplate("other", "large"))))
+	l.made++
+	md := &clusterv1.MachineDeployment{ObjectMeta: named(fmt.Sprint("more-", l.made))}
+	l.CreateWorkers(md.Name, int32(1+n%2), l.version(), "other")
+	l.after(time.Duration(m)*time.Second, func() {
+		if l.Get(client.ObjectKeyFromObject(md), md) && md.DeletionTimestamp == nil {
+			Edit(l.World, client.ObjectKeyFromObject(md), md, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = l.template })
+		}
+	})
+	return fmt.Sprintf("%s with %d replicas and a template with another offering for %d s", md.Name, 1+n%2, m)
 }
 
 // created reports whether the portal has made the cluster. Until then, the templates still decide of what size its nodes are.
@@ -248,6 +294,11 @@ func (l *life) restart(int, int) string {
 	return "the manager starts again"
 }
 
+func (l *life) stop(int, int) string {
+	l.Stop()
+	return "the manager was stopped"
+}
+
 // away has the portal refuse everything, or cut all connections, for some minutes.
 func (l *life) away(n, m int) string {
 	f := emulator.Fault{ID: fmt.Sprint("away-", l.made), Status: 503}
@@ -267,6 +318,7 @@ func (l *life) again(n, _ int) string {
 	l.newTemplate() // the old ones belonged to the Cluster
 	l.CreateClusterAgain()
 	l.CreateWorkers(name, int32(1+n%3), oldVersion, l.template)
+	l.checks()
 	return "the cluster is deleted, and created again"
 }
 

@@ -17,7 +17,9 @@ type plan struct {
 	Portal emulator.Options
 	CIDR   string
 	Ties   bool
-	Faults Faults
+	// HealthCheck has MachineHealthChecks replace the Machines of nodes that fail or are in trouble.
+	HealthCheck bool
+	Faults      Faults
 	// Troubles of the portal, from the start.
 	Troubles []emulator.Fault
 	Steps    []step
@@ -33,7 +35,7 @@ type step struct {
 // drawPlan draws a life. What it draws depends on the seed alone.
 func drawPlan(seed uint64) plan {
 	r := newRand(seed, "plan")
-	p := plan{Seed: seed, Portal: drawPortal(seed), CIDR: oneOf(r, "", "10.1.0.0/24"), Ties: once(r, 4), Faults: drawFaults(r)}
+	p := plan{Seed: seed, Portal: drawPortal(seed), CIDR: oneOf(r, "", "10.1.0.0/24"), Ties: once(r, 4), HealthCheck: once(r, 3), Faults: drawFaults(r)}
 	for n := range r.IntN(5) {
 		if f, ok := causes[r.IntN(len(causes))].draw(r, p.Troubles, n); ok {
 			p.Troubles = append(p.Troubles, f)

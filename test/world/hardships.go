@@ -21,6 +21,8 @@ var hardships = []struct {
 	{"scale-downs are forgotten", emulator.Fault{Job: emulator.JobForgotten, JobDelay: 5 * time.Second, Scale: emulator.ScaleDown}},
 	{"answers to scale-downs are lost", emulator.Fault{Cut: true, After: true, JobDelay: 5 * time.Second, Scale: emulator.ScaleDown}},
 	{"scale-downs fail, and the cluster needs a repair", emulator.Fault{Job: emulator.JobFails, Alert: true, Scale: emulator.ScaleDown}},
+	{"scale-downs remove half and leave Node objects", emulator.Fault{Job: emulator.JobFailsHalfway, LeaveNodes: true, Scale: emulator.ScaleDown}},
+	{"the portal drains too, and a drain in vain needs a repair", emulator.Fault{Drain: 5 * time.Second, Alert: true, Scale: emulator.ScaleDown}},
 	{"scale-ups add half of the nodes", emulator.Fault{Job: emulator.JobFailsHalfway, Scale: emulator.ScaleUp}},
 }
 

@@ -18,12 +18,16 @@ import (
 
 // pods is what the judge remembers to decide whether a scale-down harmed Pods that it must not harm.
 type pods struct {
-	births  map[string]birth // of Nodes, by machine
-	removed map[string]bool  // machines that are gone
-	orders  []recordedOrder
-	job     []emulator.LogEntry // removals of the scale job that runs
-	killed  int                 // removals that killed Pods
-	drains  map[string]bool     // that have begun: UIDs of Nodes and Machines
+	births   map[string]birth // of Nodes, by machine
+	removed  map[string]bool  // machines that are gone
+	orders   []recordedOrder
+	job      []emulator.LogEntry // removals of the scale job that runs
+	personal bool                // that job is a person's on the portal's pages
+	killed   int                 // removals that killed Pods
+	hasty    map[string]bool     // Nodes whose last Machine lets drains end early
+	begun    map[string]bool     // Nodes whose drain is under way, as Machines and marks show
+	cordons  map[string]int      // Nodes that are cordoned, by UID: in how many looks no drain explained it, or explained
+	drains   map[string]bool     // that have begun: UIDs of Nodes and Machines
 }
 
 // birth is when a Node joined, and which operation made it, as far as the provider has noted that.
@@ -39,7 +43,10 @@ type recordedOrder struct {
 }
 
 func newPods() pods {
-	return pods{births: map[string]birth{}, removed: map[string]bool{}, drains: map[string]bool{}}
+	return pods{
+		births: map[string]birth{}, removed: map[string]bool{}, drains: map[string]bool{},
+		hasty: map[string]bool{}, begun: map[string]bool{}, cordons: map[string]int{},
+	}
 }
 
 func (p *pods) lookAtNode(n *corev1.Node) {
@@ -104,7 +111,7 @@ func (j *judge) lookAtRemoval(e emulator.LogEntry) {
 			j.removed[one.Removal.Machine] = true
 		}
 		for _, one := range j.job {
-			if len(one.Removal.Pods) > 0 {
+			if len(one.Removal.Pods) > 0 && !j.personal {
 				j.judgeRemoval(one)
 			}
 		}
@@ -113,6 +120,9 @@ func (j *judge) lookAtRemoval(e emulator.LogEntry) {
 }
 
 func (j *judge) judgeRemoval(e emulator.LogEntry) {
+	if j.hasty[e.ID] {
+		return
+	}
 	j.killed++
 	if portal := j.Portal.VictimOrder(); orderKnown(portal, j.orderAt(j.asked)) && !j.ambiguous(e.Removal.Machine) {
 		j.wrong("killed", "node %s was removed, and the order, %s, was known: %s", e.ID, portal, e.Removal)
@@ -140,6 +150,30 @@ func (j *judge) lookAtDrain(n *corev1.Node) {
 	if metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainStartedAnnotation) {
 		j.drainBegins(n.UID, n.Name)
 	}
+	j.lookAtCordon(n)
+}
+
+const (
+	cordonLooks = 5  // looks, one a second, in which a new cordon must be explained: core cordons a Node before its Machine shows the drain
+	explained   = -1 // a cordon, until the Node takes Pods again
+)
+
+// lookAtCordon judges a Node that takes no Pods any more.
+func (j *judge) lookAtCordon(n *corev1.Node) {
+	looks, marked := j.cordons[string(n.UID)], metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation)
+	switch {
+	case !n.Spec.Unschedulable, !j.life.exists():
+		looks = 0
+	case looks == explained:
+	case j.begun[n.Name] || marked || j.workloads.cordoned(n.Name):
+		looks = explained
+	default:
+		looks++
+	}
+	j.cordons[string(n.UID)] = looks
+	if looks == cordonLooks {
+		j.wrong("cordons", "Node %s was cordoned, and no drain of it is under way", n.Name)
+	}
 }
 
 // lookAtMachines judges core's drains, which the provider lets begin.
@@ -147,7 +181,11 @@ func (j *judge) lookAtMachines() {
 	if !j.life.exists() {
 		return
 	}
+	clear(j.begun)
 	for _, m := range j.Machines() {
+		if m.DeletionTimestamp == nil {
+			j.hasty[m.Status.NodeRef.Name] = m.Spec.Deletion.NodeDrainTimeoutSeconds != nil
+		}
 		if d := m.Status.Deletion; d != nil && !d.NodeDrainStartTime.IsZero() {
 			j.drainBegins(m.UID, m.Status.NodeRef.Name)
 		}
@@ -156,6 +194,7 @@ func (j *judge) lookAtMachines() {
 
 func (j *judge) drainBegins(of types.UID, node string) {
 	clusters := j.Portal.Clusters()
+	j.begun[node] = true
 	if j.drains[string(of)] || len(clusters) == 0 {
 		return
 	}

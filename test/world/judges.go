@@ -22,12 +22,14 @@ import (
 //
 //   - sizes: the portal is asked for a sum of replicas that was wanted within lag or, on the way down, for a size between the present one and
 //     that sum.
+//   - unasked: the portal is asked to scale, and the sum has not changed since the creation.
 //   - twice: two portal clusters of one name, or two that run at a time.
 //   - deleted: a portal cluster that runs is deleted, and no user has deleted the Cluster.
 //   - specification: a request breaks the specification, apart from the lookup by name.
 //   - budget: the portal answers 429, and no fault and no neighbor explains it.
 //   - nodes: the Node object of a machine that the portal runs is deleted.
 //   - drains: a drain begins although no more workers exist than are wanted, or a drained Node takes Pods again.
+//   - cordons: a Node is cordoned, and neither a drain nor the portal explains it.
 //   - killed: a scale-down kills Pods although the order of removal was known (judgepods.go).
 //   - silent: a scale-down kills Pods, and no Warning says so (judgepods.go).
 //   - conditions: a condition has no reason, or is not True and has no message.
@@ -47,7 +49,10 @@ type judge struct {
 	second   int64
 
 	sums      []span
+	outside   bool // a person has changed the size, or deleted the cluster, on the portal's pages
+	byPerson  bool // the last request was that person's
 	asked     time.Time
+	made      time.Time // when the creation of the last portal cluster began
 	coded     time.Time // when a one-time code was accepted
 	codeTwice bool      // a new manager has sent the same code again. A portal accepts it once
 
@@ -108,11 +113,16 @@ func (j *judge) look() {
 
 func (j *judge) lookAtEntry(e emulator.LogEntry) {
 	if e.IsRequest() {
+		j.byPerson = e.User == pagesUser.ID
 		j.lookAtRequest(e)
 		return
 	}
 	var from, to int
 	if n, _ := fmt.Sscanf(e.Detail, "size %d → %d", &from, &to); n == 2 && e.Object == "cluster" {
+		if j.personal = j.byPerson; j.personal {
+			return
+		}
+		j.lookAtScale()
 		if sums := j.sumsAround(j.asked); !allowed(from, to, sums) {
 			j.wrong("sizes", "the portal was asked to go from %d to %d workers at %s while %v were wanted", from, to, j.asked.Sub(j.start), sums)
 		}
@@ -128,9 +138,9 @@ func (j *judge) lookAtRequest(e emulator.LogEntry) {
 	switch {
 	case e.Violation != "" && !(e.Method == http.MethodGet && strings.HasSuffix(e.Path, "/kubernetes-clusters")):
 		j.wrong("specification", "%s", e)
-	case e.Status == http.StatusTooManyRequests && e.Fault == "" && !slices.ContainsFunc(j.life.plan.Troubles, neighbors):
+	case e.Status == http.StatusTooManyRequests && e.Fault == "" && !j.outside && !slices.ContainsFunc(j.life.plan.Troubles, neighbors):
 		j.wrong("budget", "%s", e)
-	case e.Method == http.MethodPost && strings.HasSuffix(e.Route, "/scale"):
+	case e.Method == http.MethodPost && strings.HasSuffix(e.Route, "/scale") && !j.byPerson:
 		j.asked = e.Time
 	case e.Route == atVerify.path && e.Status < http.StatusMultipleChoices:
 		j.coded = e.Time
@@ -146,13 +156,21 @@ func (j *judge) lookAtCluster(e emulator.LogEntry) {
 		for id := range j.alive {
 			j.wrong("twice", "%s was created while %s exists", name, j.named[id])
 		}
-		j.named[e.ID], j.alive[e.ID] = name, true
+		j.named[e.ID], j.alive[e.ID], j.made = name, true, e.Time
 	case string(emulator.ClusterFailed), "deleted":
 		delete(j.alive, e.ID)
 	case string(emulator.ClusterDeleting):
-		if e.From != string(emulator.ClusterFailed) && j.life.exists() {
+		if e.From != string(emulator.ClusterFailed) && j.life.exists() && !j.byPerson {
 			j.wrong("deleted", "%s, which was %s", j.named[e.ID], e.From)
 		}
+	}
+}
+
+// lookAtScale judges that the provider asks for another size. It must not if the replicas have added up to the same since the creation.
+func (j *judge) lookAtScale() {
+	last, around := j.sums[len(j.sums)-1], j.sumsAround(j.made)
+	if len(around) == 1 && !last.from.After(j.made) && !j.outside {
+		j.wrong("unasked", "the portal was asked to scale at %s, and %d workers were wanted since %s", j.asked.Sub(j.start), last.sum, last.from.Sub(j.start))
 	}
 }
 

@@ -4,6 +4,8 @@ package world
 
 import (
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // begin begins a life: judges and people look at it from now on.
@@ -21,6 +23,7 @@ func (w *World) live(p plan) (l *life) {
 	l = w.begin(p)
 	w.must(w.Portal.Inject(p.Troubles...))
 	w.CreateCluster(int32(1 + p.Seed%4))
+	l.checks()
 	for _, s := range p.Steps {
 		for _, a := range acts {
 			if a.name != s.Act {
@@ -44,6 +47,13 @@ func (w *World) live(p plan) (l *life) {
 	l.judge.warned()
 	l.deleteCluster()
 	return l
+}
+
+// checks creates the MachineHealthCheck of the plan, if it has one. It does not replace Machines that wait for a node, as docs/workers.md says.
+func (l *life) checks() {
+	if l.plan.HealthCheck {
+		l.checkHealth(0, unhealthy(nodeTrouble, corev1.ConditionTrue), unhealthy(corev1.NodeReady, corev1.ConditionUnknown))
+	}
 }
 
 // settles waits until the life has settled, or until a judge has found something.

@@ -18,7 +18,7 @@ var (
 	first = flag.Uint64("seed", 1, "seed of the first of them; the others follow")
 	only  = flag.Uint64("only", 0, "live the life of this seed only, in this process")
 	drop  = flag.String("drop", "", "what that life leaves out, with commas: numbers of steps, "+
-		"the numbers of troubles as t0, and portal, network, ties, stale, pauses, crashes")
+		"the numbers of troubles as t0, and portal, network, ties, health, stale, pauses, crashes")
 )
 
 // TestLives lives drawn lives. A life that goes wrong is shortened, and printed as a test.

@@ -12,7 +12,7 @@ import (
 
 // parts names what can be left out of the plan, the largest things first.
 func (p plan) parts() (all []string) {
-	all = []string{"crashes", "stale", "pauses", "portal", "network", "ties"}
+	all = []string{"crashes", "stale", "pauses", "portal", "network", "ties", "health"}
 	for i := range p.Troubles {
 		all = append(all, fmt.Sprint("t", i))
 	}
@@ -40,7 +40,7 @@ func without(p plan, parts string) plan {
 	if leaves("network") {
 		p.CIDR = ""
 	}
-	p.Ties = p.Ties && !leaves("ties")
+	p.Ties, p.HealthCheck = p.Ties && !leaves("ties"), p.HealthCheck && !leaves("health")
 	p.Troubles = keep(p.Troubles, func(i int) bool { return !leaves(fmt.Sprint("t", i)) })
 	p.Steps = keep(p.Steps, func(i int) bool { return !leaves(fmt.Sprint(i)) })
 	return p
@@ -62,8 +62,8 @@ func (p plan) String() string {
 		portal = "QuickPortal()"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "func TestLife%d(t *testing.T) {\n\tliveOne(t, plan{\n\t\tSeed: %d, Portal: %s, CIDR: %q, Ties: %t, Faults: %s,\n",
-		p.Seed, p.Seed, portal, p.CIDR, p.Ties, literal(p.Faults))
+	fmt.Fprintf(&b, "func TestLife%d(t *testing.T) {\n\tliveOne(t, plan{\n\t\tSeed: %d, Portal: %s, CIDR: %q, Ties: %t, HealthCheck: %t, Faults: %s,\n",
+		p.Seed, p.Seed, portal, p.CIDR, p.Ties, p.HealthCheck, literal(p.Faults))
 	fmt.Fprintf(&b, "\t\tTroubles: []emulator.Fault{\n")
 	for _, f := range p.Troubles {
 		fmt.Fprintf(&b, "\t\t\t%s,\n", literal(f))
