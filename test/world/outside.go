@@ -16,41 +16,46 @@ import (
 
 // The acts of this file happen at the portal and at its machines, past Kubernetes.
 
-// pages returns what a person has on the portal's own pages, and the portal cluster if it can be changed.
-func (l *life) pages() (person *cloud.Client, running *emulator.Cluster) {
+// pages returns what a person has on the portal's own pages.
+func (w *World) pages() *cloud.Client {
 	person, err := cloud.New(cloud.Config{
-		BaseURL: portalURL + l.Options.Portal.BasePath, Email: pagesUser.Email, Password: pagesUser.Password, Transport: l.Portal.Transport(), Wait: true,
+		BaseURL: portalURL + w.Options.Portal.BasePath, Email: pagesUser.Email, Password: pagesUser.Password, Transport: w.Portal.Transport(), Wait: true,
 	})
-	l.must(err)
+	w.must(err)
+	return person
+}
+
+// running returns the portal cluster if it can be changed.
+func (l *life) running() (running *emulator.Cluster) {
 	for _, c := range l.Portal.Clusters() {
 		if c.State == emulator.ClusterRunning {
 			running = &c
 		}
 	}
-	return person, running
+	return running
 }
 
 // resize changes the number of workers on the portal's pages. Soon after, a user changes the replicas. The portal may refuse it.
 func (l *life) resize(n, m int) string {
-	person, c := l.pages()
+	c := l.running()
 	if c == nil {
 		return ""
 	}
 	size := max(1, c.Size+1-n%3)
 	l.judge.outside = true
-	_, err := person.ScaleCluster(context.Background(), c.ID, size)
+	_, err := l.pages().ScaleCluster(context.Background(), c.ID, size)
 	l.Let(time.Duration(m) * 100 * time.Millisecond)
 	return fmt.Sprintf("a person asks on the portal's pages for %d workers (refused: %t), then %s", size, err != nil, l.scale(n, m))
 }
 
 // deletedOutside deletes the portal cluster on the portal's pages. Some time later, the user deletes the Cluster, and creates it again.
 func (l *life) deletedOutside(n, m int) string {
-	person, c := l.pages()
+	c := l.running()
 	if c == nil {
 		return ""
 	}
 	l.judge.outside = true
-	if _, err := person.DeleteCluster(context.Background(), c.ID); err != nil {
+	if _, err := l.pages().DeleteCluster(context.Background(), c.ID); err != nil {
 		return "a person may not delete the cluster on the portal's pages"
 	}
 	l.Let(time.Duration(m) * time.Second)

@@ -66,10 +66,17 @@ func (p *person) waited(trouble string, long time.Duration) bool {
 	return time.Since(p.since[trouble]) >= long
 }
 
-// operate repairs clusters in Alert, and ends jobs that would never end.
+// operate repairs clusters in Alert, and ends jobs that would never end. What is left of a failed creation may hold a network that only one
+// cluster can have. The person deletes it on the portal's pages, as docs/troubleshooting.md says.
 func (p *person) operate() {
 	for _, c := range p.Portal.Clusters() {
-		if c.State == emulator.ClusterRunning || c.State == emulator.ClusterFailed || !p.waited(c.ID+string(c.State)+c.JobID, operatorTakes) {
+		if c.State == emulator.ClusterRunning || !p.waited(c.ID+string(c.State)+c.JobID, operatorTakes) {
+			continue
+		}
+		if c.State == emulator.ClusterFailed {
+			p.note("a person deletes %s, which failed", c.Name)
+			_, err := p.pages().DeleteCluster(context.Background(), c.ID)
+			p.note("the portal's answer: %v", err)
 			continue
 		}
 		if p.Portal.Repair(c.ID) == nil {
