@@ -332,7 +332,7 @@ TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end
 # The suites that make test leaves out, the longest ones first. Each checks one promise of the documentation, and CI runs them after make test.
 SUITES := ownership|stories|topology|gitops|attacks|capibehavior|rights|release|contract
 # The suites that only make nightly runs (CONTRIBUTING.md says which changes need them earlier).
-NIGHTLY := autoscaler|hostile|randomized|secrets
+NIGHTLY := autoscaler|hostile|secrets
 GOTEST := go test
 # Suites start API servers, so memory limits the number of packages that run at a time (-p) on any number of cores.
 ON_SERVERS = KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} $(GOTEST) -timeout 60m -skip $(HISTORIES)
@@ -341,7 +341,7 @@ SERVERS := . ./cloud/emulator/workload
 
 # Lives in virtual time with the real core (test/world, a module of its own). go vet would check a thousand dependencies there. How many lives
 # are drawn: make test always draws the same ones.
-LIVES := 30
+LIVES := 40
 WORLD := go -C test/world test . -vet=off -count 1 -timeout 3h
 
 # Packages whose tests start no API server and need nothing from bin/.
@@ -445,21 +445,12 @@ FOR := 10m
 SEED := $(shell date +%s)
 
 .PHONY: soak
-soak: kube build ## Live random histories for as long as you say: make soak FOR=30m [SEED=1]
-	@echo "For $(FOR): clusters on real API servers (test/randomized), and beside them as many as fit on a model (controllers/claims)"
-	@tests=$$(mktemp -d); running=; failed=; seed=$(SEED); \
-	trap 'trap "" INT TERM; kill $$running 2>/dev/null || true; wait; rm -rf "$$tests"' EXIT; trap 'exit 130' INT TERM; \
-	go test -c -o "$$tests/randomized" ./test/randomized; go test -c -o "$$tests/claims" ./controllers/claims; \
-	(cd test/randomized && exec "$$tests/randomized" -test.v -test.timeout 0 -test.run Histories -for $(FOR) -seed $(SEED)) & real=$$!; running=$$real; \
-	while kill -0 $$real 2>/dev/null; do \
-		(cd controllers/claims && exec nice "$$tests/claims" -test.run $(HISTORIES) -rapid.checks=$(CHECKS) -rapid.seed=$$seed >"$$tests/log") & \
-		model=$$!; running="$$real $$model"; \
-		wait $$model || { cat "$$tests/log"; failed=" $(ON_MODEL) -rapid.seed=$$seed;"; break; }; \
-		echo "$(CHECKS) histories on the model, -rapid.seed=$$seed: settled"; \
-		seed=$$((seed + 1)); \
-	done; \
-	wait $$real || failed="$$failed test/randomized"; \
-	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+soak: ## Live drawn lives, and beside them histories on a model, for as long as you say: make soak FOR=30m [SEED=1]
+	@$(WORLD) -run TestLives -for $(FOR) -seed $(SEED) -timeout 0 & lives=$$!; trap 'kill $$lives 2>/dev/null || true' EXIT; \
+	for ((seed = $(SEED); ; seed++)); do \
+		kill -0 $$lives 2>/dev/null || break; \
+		$(ON_MODEL) -rapid.seed=$$seed; \
+	done; wait $$lives
 
 .PHONY: sandbox
 sandbox: kube build ## Start everything on this machine and keep it up until Ctrl-C (FLAGS: see bin/portal-sandbox -h)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	. "github.com/onsi/gomega"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -47,19 +46,4 @@ func (f *Fixture) Nodes() []corev1.Node {
 func IsWorker(node metav1.Object) bool {
 	_, control := node.GetLabels()["node-role.kubernetes.io/control-plane"]
 	return !control
-}
-
-// OnePodPerNode returns a Deployment whose Pods run on different nodes. Each Pod has the label app=name.
-func OnePodPerNode(name string, replicas int32) *appsv1.Deployment {
-	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
-	apart := &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname, LabelSelector: selector}},
-	}}
-	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}, Spec: appsv1.DeploymentSpec{
-		Replicas: &replicas, Selector: selector,
-		Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: selector.MatchLabels},
-			Spec:       corev1.PodSpec{Affinity: apart, Containers: []corev1.Container{{Name: "main", Image: name}}},
-		},
-	}}
 }

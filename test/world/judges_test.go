@@ -51,10 +51,17 @@ func (l *life) vandalism() func(yield func(string, func()) bool) {
 	}{
 		{"killed", func() { did(vandal.ScaleCluster(ctx, id, 2)) }},
 		{"silent", func() { l.events = nil; l.judge.warned() }},
+		{"cordons", func() {
+			node := l.nodes()[1]
+			node.Spec.Unschedulable = true
+			l.must(l.workloads.get(id).client.Update(ctx, node))
+		}},
+		{"unasked", func() { l.judge.made = time.Now(); l.judge.lookAtScale() }},
 		{"sizes", func() { did(vandal.ScaleCluster(ctx, id, 5)) }},
 		{"nodes", func() { l.must(l.workloads.get(id).client.Delete(ctx, l.nodes()[1])) }},
 		{"drains", func() {
 			node := l.nodes()[1]
+			node.Spec.Unschedulable = false
 			metav1.SetMetaDataAnnotation(&node.ObjectMeta, infrav1.DrainedAnnotation, "now")
 			l.must(l.workloads.get(id).client.Update(ctx, node))
 		}},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,10 +15,11 @@ import (
 )
 
 var (
-	lives = flag.Int("lives", 4, "how many drawn lives to live")
-	first = flag.Uint64("seed", 1, "seed of the first of them; the others follow")
-	only  = flag.Uint64("only", 0, "live the life of this seed only, in this process")
-	drop  = flag.String("drop", "", "what that life leaves out, with commas: numbers of steps, "+
+	lives   = flag.Int("lives", 4, "how many drawn lives to live")
+	first   = flag.Uint64("seed", 1, "seed of the first of them; the others follow")
+	howLong = flag.Duration("for", 0, "how long to live drawn lives, instead of a number of them")
+	only    = flag.Uint64("only", 0, "live the life of this seed only, in this process")
+	drop    = flag.String("drop", "", "what that life leaves out, with commas: numbers of steps, "+
 		"the numbers of troubles as t0, and portal, network, ties, health, stale, pauses, crashes")
 )
 
@@ -27,7 +29,11 @@ func TestLives(t *testing.T) {
 		liveOne(t, without(drawPlan(*only), *drop))
 		return
 	}
-	for n := range *lives {
+	step := 1
+	if *howLong > 0 {
+		step = runtime.NumCPU() // as many processes share the seeds (TestMain)
+	}
+	for n, began := 0, time.Now(); *howLong == 0 && n < *lives || time.Since(began) < *howLong; n += step {
 		judgeChild(t, *first+uint64(n))
 	}
 }

@@ -68,9 +68,15 @@ func runApart() int {
 	return code
 }
 
-// shares are the flags of the processes that run the test: one for each drawn life, and one for each CPU where all points of a life are tried.
+// shares are the flags of the processes that run the test: one for each drawn life, and one for each CPU where lives
+// are drawn for a while, or all points of a life are tried.
 func shares(test string) (flags [][]string) {
 	switch {
+	case test == "TestLives" && *howLong > 0:
+		for n := range runtime.NumCPU() {
+			flags = append(flags, []string{fmt.Sprintf("-seed=%d", *first+uint64(n))})
+		}
+		return flags
 	case test == "TestLives":
 		for n := range *lives {
 			flags = append(flags, []string{"-lives=1", fmt.Sprintf("-seed=%d", *first+uint64(n))})
