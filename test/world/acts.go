@@ -117,11 +117,11 @@ func (l *life) newDeployment(n, _ int) string {
 	l.made++
 	md := NewWorkers(fmt.Sprint("more-", l.made), int32(n%3))
 	md.Spec.Template.Spec.Version, md.Spec.Template.Spec.InfrastructureRef.Name = l.version(), l.template
-	return fmt.Sprintf("%s with %d replicas, %s", md.Name, n%3, l.createSet(md, n/3))
+	return fmt.Sprintf("%s with %d replicas, %s", md.Name, n%3, l.createDeployment(md, n/3))
 }
 
-// createSet creates a MachineDeployment, and draws how it rolls out, which Machines it deletes first, and whether its drains end early.
-func (l *life) createSet(md *clusterv1.MachineDeployment, n int) string {
+// createDeployment creates a MachineDeployment, and draws how it rolls out, which Machines it deletes first, and whether its drains end early.
+func (l *life) createDeployment(md *clusterv1.MachineDeployment, n int) string {
 	one, none, quarter := intstr.FromInt(1), intstr.FromInt(0), intstr.FromString("25%")
 	steps := []clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{
 		{MaxSurge: &one, MaxUnavailable: &none}, {MaxSurge: &none, MaxUnavailable: &one}, {MaxSurge: &quarter, MaxUnavailable: &quarter},
@@ -130,7 +130,7 @@ func (l *life) createSet(md *clusterv1.MachineDeployment, n int) string {
 		clusterv1.RandomMachineSetDeletionOrder, clusterv1.NewestMachineSetDeletionOrder, clusterv1.OldestMachineSetDeletionOrder,
 	}
 	step := steps[n%3]
-	md.Spec.Rollout.Strategy = clusterv1.MachineDeploymentRolloutStrategy{Type: clusterv1.RollingUpdateMachineDeploymentStrategyType, RollingUpdate: step}
+	md.Spec.Rollout.Strategy.Type, md.Spec.Rollout.Strategy.RollingUpdate = clusterv1.RollingUpdateMachineDeploymentStrategyType, step
 	md.Spec.Deletion.Order = orders[n/3%3]
 	if n/9%3 == 0 {
 		md.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(30))
@@ -215,7 +215,9 @@ func (l *life) mismatch(n, m int) string {
 	l.CreateWorkers(md.Name, int32(1+n%2), l.version(), "other")
 	l.after(time.Duration(m)*time.Second, func() {
 		if l.Get(client.ObjectKeyFromObject(md), md) && md.DeletionTimestamp == nil {
-			Edit(l.World, client.ObjectKeyFromObject(md), md, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = l.template })
+			Edit(l.World, client.ObjectKeyFromObject(md), md, func(md *clusterv1.MachineDeployment) {
+				md.Spec.Template.Spec.InfrastructureRef.Name = l.template
+			})
 		}
 	})
 	return fmt.Sprintf("%s with %d replicas and a template with another offering for %d s", md.Name, 1+n%2, m)

@@ -170,7 +170,8 @@ func (j *judge) lookAtCluster(e emulator.LogEntry) {
 func (j *judge) lookAtScale() {
 	last, around := j.sums[len(j.sums)-1], j.sumsAround(j.made)
 	if len(around) == 1 && !last.from.After(j.made) && !j.outside {
-		j.wrong("unasked", "the portal was asked to scale at %s, and %d workers were wanted since %s", j.asked.Sub(j.start), last.sum, last.from.Sub(j.start))
+		j.wrong("unasked", "the portal was asked to scale at %s, and %d workers were wanted since %s",
+			j.asked.Sub(j.start), last.sum, last.from.Sub(j.start))
 	}
 }
 
