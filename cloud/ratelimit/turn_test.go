@@ -156,3 +156,14 @@ func TestSettledMutationWakesTheNext(t *testing.T) {
 		granted(t, l, "b", Creation)
 	})
 }
+
+// TestRetryAtIsLaterThanWake checks that RetryAt of a flow that is woken is 5 s after its turn.
+func TestRetryAtIsLaterThanWake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{Limit: 60, Burst: 1, Wake: func(string) {}})
+		send(t, l, granted(t, l, "drain", Read), 200)
+		if told := time.Until(refusedUntil(t, l, "a", Read)).Round(10 * time.Millisecond); told != 6*time.Second {
+			t.Errorf("RetryAt is after %v", told)
+		}
+	})
+}
