@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -109,20 +108,6 @@ func TestLineBreaks(t *testing.T) {
 		_, o := b.resolver.Resolve(t.Context(), "default", infrav1.PortalIdentityReference{Name: "id"})
 		if o.Kind != outcome.Stalled || o.Reason != infrav1.IdentityInvalidReason || !strings.Contains(o.Message, `Secret "id" cannot be used: password: ends with a line break`) {
 			t.Errorf("%q at the end of the password: %+v", end, o)
-		}
-	}
-}
-
-// TestHosts: a Secret cannot lead the manager to a host that an administrator has not allowed.
-func TestHosts(t *testing.T) {
-	for base, says := range map[string]string{
-		"https://169.254.169.254": "baseURL", "https://localhost:6443": "baseURL", "https://portal.example": "",
-	} {
-		b := newBench(t, secret("id", func(d map[string][]byte) { d[infrav1.IdentityBaseURL] = []byte(base) }))
-		b.resolver.Hosts = &cloud.Hosts{}
-		_, o := b.resolver.Resolve(t.Context(), "default", infrav1.PortalIdentityReference{Name: "id"})
-		if o.IsDone() != (says == "") || !o.IsDone() && (o.Reason != infrav1.IdentityInvalidReason || !strings.Contains(o.Message, says)) {
-			t.Errorf("%s: %+v", base, o)
 		}
 	}
 }

@@ -253,12 +253,16 @@ func TestResolve(t *testing.T) {
 		"password in a URL": {secret("id", func(d map[string][]byte) {
 			d[infrav1.IdentityBaseURL] = []byte("https://a:" + password + "@portal.example")
 		}), infrav1.IdentityInvalidReason, "baseURL"},
+		"a host that no administrator allows": {secret("id", func(d map[string][]byte) {
+			d[infrav1.IdentityBaseURL] = []byte("https://169.254.169.254")
+		}), infrav1.IdentityInvalidReason, "baseURL"},
 		"spoilt CA":   {secret("id", func(d map[string][]byte) { d[infrav1.IdentityCABundle] = []byte(password) }), infrav1.IdentityInvalidReason, "caBundle"},
 		"spoilt seed": {secret("id", func(d map[string][]byte) { d[infrav1.IdentityTOTPSeed] = []byte(password + "!") }), infrav1.IdentityInvalidReason, "totpSeed"},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			b := newBench(t, test.secret)
+			b.resolver.Hosts = &cloud.Hosts{}
 			id, o := b.resolver.Resolve(t.Context(), "default", infrav1.PortalIdentityReference{Name: "id"})
 			if test.reason == "" {
 				if !o.IsDone() || id.Portal == nil || id.Version == "" {
