@@ -52,22 +52,6 @@ func (f *fixture) quota() (end func()) {
 	return func() { full = false }
 }
 
-// reach runs the steps up to the connection, as a pass does.
-func (f *fixture) reach() *scope {
-	f.Helper()
-	f.workloads.version = func(string) string { return before }
-	s := f.scope()
-	s.way = access.Way{}
-	for _, step := range f.manager.steps()[:4] {
-		s.outcomes[step.condition] = step.run(f.Context(), s)
-		if o := s.outcomes[step.condition]; o.Kind == outcome.Failed {
-			f.Fatal(o.Err)
-		}
-	}
-	f.must(f.manager.patchStatus(f.Context(), s, s.ControlPlane.Status.DeepCopy()))
-	return s
-}
-
 // TestRefusedSecret has a quota refuse the kubeconfig Secret: the first one, or a renewed one. A condition has the words of the refusal. The
 // provider uses the kubeconfig, so the cluster is available and can be scaled. When the quota allows the Secret, it is stored.
 func TestRefusedSecret(t *testing.T) {
@@ -77,16 +61,16 @@ func TestRefusedSecret(t *testing.T) {
 			now := server.kubeconfig("token: old")
 			withFixture(t, &now, func(f *fixture) {
 				if stored {
-					f.reach()
+					f.connect()
 					now = newAPIServer(t, workload.Working).kubeconfig("token: " + kubeconfigs.Canary)
 					server.access.Store(workload.Unauthorized)
 				}
 				end, fetched := f.quota(), f.fetches()
 				for range 5 {
-					f.reach()
+					f.connect()
 					time.Sleep(time.Second)
 				}
-				o := f.reach().outcomes[infrav1.KubeconfigReadyCondition]
+				o := f.connect().outcomes[infrav1.KubeconfigReadyCondition]
 				if o.Reason != infrav1.KubeconfigNotSharedReason || !strings.Contains(o.Message, "exceeded quota") || strings.Contains(o.Message, kubeconfigs.Canary) {
 					t.Errorf("%+v", o)
 				}
@@ -98,8 +82,8 @@ func TestRefusedSecret(t *testing.T) {
 				}
 				end()
 				time.Sleep(2 * time.Minute)
-				f.reach()
-				if s := f.reach(); !s.done(infrav1.KubeconfigReadyCondition) || !f.storedIs(now) {
+				f.connect()
+				if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || !f.storedIs(now) {
 					t.Errorf("the Secret is not stored when it may be: %+v", s.outcomes)
 				}
 			})
@@ -114,14 +98,14 @@ func TestRestartKeepsAvailable(t *testing.T) {
 	withFixture(t, &now, func(f *fixture) {
 		keeps := func(want outcome.Kind) {
 			f.Helper()
-			s := f.reach()
+			s := f.connect()
 			connected, available := conditions.IsTrue(s.ControlPlane, infrav1.ConnectedCondition), conditions.IsTrue(s.ControlPlane, infrav1.AvailableCondition)
 			if keeps := want == outcome.Retry; s.blockedByConnection().Kind != want || connected != keeps || available != keeps {
 				f.Errorf("connected %t, available %t: %+v", connected, available, s.outcomes[infrav1.ConnectedCondition])
 			}
 		}
-		f.reach()
-		f.reach()
+		f.connect()
+		f.connect()
 		server.access.Store(workload.Unreachable)
 		f.restart()
 		keeps(outcome.Retry)
@@ -137,7 +121,7 @@ func TestRestartKeepsAvailable(t *testing.T) {
 func TestVolumesInADeletedNamespace(t *testing.T) {
 	now := newAPIServer(t, workload.Working).kubeconfig("token: " + kubeconfigs.Canary)
 	withFixture(t, &now, func(f *fixture) {
-		f.reach()
+		f.connect()
 		f.volume("a", "acme.csi.driver", "volume-1")
 		f.must(f.store.Delete(t.Context(), f.secret()))
 		f.quota()
@@ -154,16 +138,16 @@ func TestVolumesInADeletedNamespace(t *testing.T) {
 func TestUserManagedWithoutLabel(t *testing.T) {
 	now := newAPIServer(t, workload.Working).kubeconfig("token: theirs")
 	withFixture(t, &now, func(f *fixture) {
-		f.reach()
+		f.connect()
 		f.edit(mark)
 		f.edit(func(s *corev1.Secret) { s.Labels = nil })
-		s := f.reach()
+		s := f.connect()
 		o, command := s.outcomes[infrav1.KubeconfigReadyCondition], "kubectl label secret prod-kubeconfig -n default cluster.x-k8s.io/cluster-name=prod"
 		if o.Reason != infrav1.KubeconfigNotSharedReason || !strings.HasSuffix(o.Message, command) || !s.done(infrav1.ConnectedCondition) {
 			t.Errorf("%+v", s.outcomes)
 		}
 		f.edit(func(s *corev1.Secret) { s.Labels = map[string]string{clusterv1.ClusterNameLabel: prod.Name} })
-		if s := f.reach(); !s.done(infrav1.KubeconfigReadyCondition) {
+		if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) {
 			t.Errorf("%+v", s.outcomes)
 		}
 	})
@@ -174,14 +158,14 @@ func TestHalfProtected(t *testing.T) {
 	now := newAPIServer(t, workload.Working).kubeconfig("token: " + kubeconfigs.Canary)
 	withFixture(t, &now, func(f *fixture) {
 		f.annotations = map[string]string{infrav1.DeletionProtectionAnnotation: "true"}
-		f.reach()
-		f.reach()
+		f.connect()
+		f.connect()
 		warnings := slices.DeleteFunc(f.events(), func(e string) bool { return !strings.Contains(e, infrav1.EventProtectionIncomplete) })
 		if len(warnings) != 1 || !strings.Contains(warnings[0], "PortalControlPlane prod is not protected against deletion, but Cluster prod is") {
 			t.Errorf("%q", warnings)
 		}
 		f.change(func(cp *infrav1.PortalControlPlane) { cp.Annotations[infrav1.DeletionProtectionAnnotation] = "true" })
-		f.reach()
+		f.connect()
 		if got := conditions.GetMessage(f.controlPlane(), clusterv1.DeletingCondition); got != "" {
 			t.Errorf("both are protected: %s", got)
 		}
