@@ -109,7 +109,7 @@ func TestFlowOfTheContext(t *testing.T) {
 			if _, err := c.KubernetesVersions(ctx); err != nil { // and a login
 				t.Fatal(err)
 			}
-			if _, err := c.KubernetesVersions(ctx); !IsRateLimited(err) {
+			if _, err := c.KubernetesVersions(ctx); !IsRateLimited(err) || !strings.HasPrefix(err.Error(), "GET /kubernetes-versions: ") {
 				t.Fatal(err)
 			}
 			time.Sleep(1100 * time.Millisecond)
