@@ -128,8 +128,6 @@ func TestPortalFaults(t *testing.T) {
 	}{
 		"cut before the work":          {emulator.Fault{Cut: true}, held, 1, 1},
 		"cut after the work":           {emulator.Fault{Cut: true, After: true}, held, 1, 1},
-		"answer truncated":             {emulator.Fault{Body: emulator.BodyTruncated}, held, 1, 1},
-		"answer is a page":             {emulator.Fault{Body: emulator.BodyHTML}, held, 1, 1},
 		"answer later than the client": {emulator.Fault{Delay: 6 * time.Minute, After: true}, held, 1, 1},
 		"500 without the error shape":  {emulator.Fault{Status: 500, Body: emulator.BodyHTML}, held, 1, 1},
 		"500 after the work":           {emulator.Fault{Status: 500, After: true}, held, 1, 1},

@@ -155,9 +155,6 @@ func TestCreated(t *testing.T) {
 		"failed, the user has renamed it": {"a-bbbbb", "mine", "failed", spec{"", "mine"}},
 		"abandoned":                       {"a-bbbbb", "a-bbbbb", "abandoned", spec{"", "a-bbbbb"}},
 		"accepted":                        {"a-bbbbb", "a-bbbbb", "accepted", spec{"", "a-bbbbb"}},
-		"lost":                            {"a-bbbbb", "a-bbbbb", "lost", spec{"", "a-bbbbb"}},
-		"refused":                         {"a-bbbbb", "a-bbbbb", "refused", spec{"", "a-bbbbb"}},
-		"refused, because it has nobody":  {"a-bbbbb", "a-bbbbb", "no workers", spec{"", "a-bbbbb"}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			cp := &infrav1.PortalControlPlane{}

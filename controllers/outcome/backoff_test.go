@@ -38,7 +38,7 @@ func TestBackoffGrows(t *testing.T) {
 	})
 }
 
-// TestBackoffDo: a refused attempt is not made again before its time, and a success starts over.
+// TestBackoffDo: a refused attempt is not made again before its time, and a success starts over. A wait for the rate limit is no refusal.
 func TestBackoffDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Backoff
@@ -51,7 +51,7 @@ func TestBackoffDo(t *testing.T) {
 			t.Errorf("asked %d times: %+v", asked, again)
 		}
 		time.Sleep(firstRetry + firstRetry/5)
-		if o := do(RetryAfter(time.Second)); asked != 2 || o.Kind != Retry {
+		if o := do(RetryAfter(time.Second)); asked != 2 || o.Kind != Retry || o.RequeueAfter != time.Second {
 			t.Errorf("asked %d times: %+v", asked, o)
 		}
 		if o := do(Outcome{}); asked != 3 || !o.IsDone() {
@@ -119,19 +119,6 @@ func TestBackoffKeepsLongerTimes(t *testing.T) {
 			t.Errorf("a minute before: %v, %+v", found, o)
 		}
 	})
-}
-
-// TestBackoffLetsOthersThrough: a success, or a wait for the rate limit, is not a refusal.
-func TestBackoffLetsOthersThrough(t *testing.T) {
-	var b Backoff
-	for _, o := range []Outcome{{}, RetryAfter(time.Minute)} {
-		if got := b.Refuse("k", "a", o); got.RequeueAfter != o.RequeueAfter {
-			t.Errorf("%+v became %+v", o, got)
-		}
-		if _, found := b.Recall("k", "a"); found {
-			t.Errorf("%+v counts as a refusal", o)
-		}
-	}
 }
 
 // TestBackoffForgetsInTheEnd: a refusal of long ago does not make the next one wait for longer.
