@@ -121,6 +121,7 @@ func TestPausedAlone(t *testing.T) {
 	alone := group{replicas: 5, noted: "5", sets: []set{{5, 3, 3, true, true}}}.members()
 	restored := group{replicas: 2, noted: "2", sets: []set{{2, 0, 2, false, true}}}.members()
 	alone.deployments, restored.deployments = nil, nil
+	restored.Machines = append(restored.Machines, clusterv1.Machine{}) // of its own
 	ofSet := group{sets: []set{{1, 1, 1, false, false}}}.members().Machines[0]
 	poolOf := func(annotation string, listed int) Members {
 		p := aPool()
@@ -136,8 +137,8 @@ func TestPausedAlone(t *testing.T) {
 		"a Machine with a node":         {Members{Machines: []clusterv1.Machine{bound}}, 1},
 		"deleted, which core leaves":    {Members{Machines: []clusterv1.Machine{leaving}}, 1},
 		"a MachineSet":                  {alone, 3},
-		"restored without owners":       {restored, 2},
-		"its Machines, without the set": {Members{Machines: restored.Machines}, 2},
+		"restored without owners":       {restored, 3},
+		"its Machines, without the set": {Members{Machines: restored.Machines}, 3},
 		"of a set that is not read":     {Members{Machines: []clusterv1.Machine{ofSet, {}}}, 1},
 		"a MachinePool":                 {poolOf("", 3), 3},
 		"a MachinePool, for an upgrade": {poolOf(pausedForUpgrade, 3), 5},
