@@ -126,25 +126,6 @@ func apiServer(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, answer)
 }
 
-// tunnel returns a proxy that connects every request to the same address.
-func tunnel(address string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		to, err := net.Dial("tcp", address)
-		if err != nil {
-			return
-		}
-		defer to.Close()
-		w.WriteHeader(http.StatusOK)
-		from, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			return
-		}
-		defer from.Close()
-		go func() { _, _ = io.Copy(to, from) }()
-		_, _ = io.Copy(from, to)
-	}
-}
-
 // received reports whether the provider, or else another client, has sent a request that matches.
 func (s *spy) received(provider bool, is func(*http.Request) bool) bool {
 	s.mu.Lock()

@@ -107,15 +107,6 @@ func (t *tenant) create(objects ...client.Object) bool {
 	return true
 }
 
-// change patches an object with the tenant's rights.
-func change[T client.Object](t *tenant, o T, change func(T)) bool {
-	t.Helper()
-	t.must(t.client.Get(t.Context(), client.ObjectKeyFromObject(o), o))
-	before, _ := o.DeepCopyObject().(client.Object)
-	change(o)
-	return t.accepted(t.client.Patch(t.Context(), o, client.MergeFrom(before)))
-}
-
 // seen returns the harm as soon as it is done, or "" if the window ends before.
 func (t *tenant) seen(harm string, done func() bool) string {
 	t.Helper()
