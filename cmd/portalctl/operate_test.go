@@ -247,7 +247,7 @@ func TestInterruptWhileWaiting(t *testing.T) {
 // TestInterruptWhileCalling: the program waits for the answer of a call under way, because it names the job. A call that was not
 // sent yet is not sent.
 func TestInterruptWhileCalling(t *testing.T) {
-	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
 		d.inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Delay: 20 * time.Second, After: true})
 		d.interrupt(10*time.Second, d.createArgs("demo")...).exits(exitInterrupted).
 			says("waiting for the portal's answer to the create of cluster demo", "jobs wait "+d.portal.Jobs()[0].ID)
@@ -284,7 +284,7 @@ func TestLateAnswer(t *testing.T) {
 
 // TestInterruptWithoutWaiting: the id of the job that was started is still printed.
 func TestInterruptWithoutWaiting(t *testing.T) {
-	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
 		d.inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Delay: 20 * time.Second, After: true})
 		d.interrupt(10*time.Second, d.createArgs("demo", "--no-wait")...).exits(exitOK).shows(d.portal.Jobs()[0].ID)
 		waitIdle()

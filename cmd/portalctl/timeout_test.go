@@ -72,7 +72,7 @@ func TestInterruptBetweenRefusals(t *testing.T) {
 
 // TestInterruptPasswordReset: like any change, a request that was sent is waited for. Its answer says whether a link is on its way.
 func TestInterruptPasswordReset(t *testing.T) {
-	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
 		d.inject(emulator.Fault{Path: "/reset-password", Delay: 20 * time.Second, After: true})
 		d.interrupt(10*time.Second, "password", "reset").exits(exitOK).says("waiting for the portal's answer to the request for a reset link", "a reset link is on its way")
 	})
