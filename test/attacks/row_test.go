@@ -33,7 +33,8 @@ func (r row) removed() bool {
 
 // rows are all attacks, with the control that holds each.
 var rows = []row{
-	{attack: "the kubeconfig of a running cluster is replaced by one that names a file", heldBy: "a kubeconfig is checked when it is used (controllers/kubeconfig)", attempt: leaksFile},
+	{attack: "the kubeconfig of a running cluster is replaced by one that names a file", heldBy: "a kubeconfig is checked when it is used (controllers/kubeconfig)",
+		attempt: leaksFile},
 	{attack: "core reads a file for a kubeconfig that the tenant wrote", heldBy: policy + "kubeconfig Secrets", attempt: coreReadsFile},
 	{attack: "an API server redirects the manager to another host", heldBy: "redirects of API servers are not followed", attempt: apiServerRedirects},
 	{attack: "the portal's kubeconfig leads to the manager's own host", heldBy: serverHosts, attempt: func(t *tenant) string {
@@ -51,9 +52,11 @@ var rows = []row{
 		return t.byCore(false)
 	}},
 	{attack: "portal-network names another's network", heldBy: adoption, attempt: namesNetwork},
-	{attack: "the name of another's cluster, after a lost answer", heldBy: "only clusters that the object's own requests made are found by name", attempt: sameName},
+	{attack: "the name of another's cluster, after a lost answer", heldBy: "only clusters that the object's own requests made are found by name",
+		attempt: sameName},
 	{attack: "an identity that allows other namespaces only", heldBy: "allowedNamespaces of a PortalClusterIdentity", attempt: notAllowed},
-	{attack: "portals that never answer hold all workers of the manager", heldBy: "one namespace holds a share of the workers", attempt: tarPits, alone: true},
+	{attack: "portals that never answer hold all workers of the manager", heldBy: "one namespace holds a share of the workers",
+		attempt: tarPits, alone: true},
 	{attack: "an identity names loopback by another name", heldBy: "--portal-host: loopback is refused unless it is listed", attempt: namesLoopback},
 	{attack: "conditions reveal what listens on hosts that the tenant cannot reach", heldBy: "conditions say the same of every portal that cannot be reached",
 		attempt: conditionsReveal},
