@@ -22,22 +22,6 @@ func (f *fixture) fourToThree() {
 	f.Expect(f.removed()).To(HaveLen(1), "the portal must remove one node")
 }
 
-// TestUnneededNodeIsRemovedOnce checks one idle node that is not the node that the portal removes first. The Pod on the removed node moves
-// to the idle node, and then no node is idle.
-func TestUnneededNodeIsRemovedOnce(t *testing.T) {
-	needAutoscaler(t)
-	t.Parallel()
-	f := newFixture(t, box, 1, 3, 4)
-	nodes := f.nodes()
-	f.place(newDeployment("app", 3), nodes[1:]...)
-	f.observe()
-	f.autoscale()
-	f.fourToThree()
-	f.Expect(f.removed()).To(Equal(nodes[3:]), "the portal must remove the newest node")
-	f.Eventually(func() []string { return f.running("app") }).Should(ConsistOf(nodes[:3]), "a Pod must run on each node that is left")
-	f.Expect(f.seen.Killed()).To(BeEmpty(), "Pods that were not evicted")
-}
-
 // TestBlockedNodeIsWaitedFor checks an idle node beside the node that the portal removes first, whose Pod a PodDisruptionBudget protects.
 // The provider may let the autoscaler lower the replicas and drain for as long as it takes, or keep the autoscaler from lowering them. In
 // both cases the autoscaler must not lower the replicas a second time, neither while it waits nor when the Pod may be evicted.
