@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -15,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // disabledAnnotation keeps the autoscaler from removing a node.
@@ -35,48 +36,22 @@ type record struct {
 func (f *fixture) observe() {
 	f.Helper()
 	f.seen.disabled, f.seen.nodes = map[string][]string{}, map[string]string{}
-	f.follow(f.live, &clusterv1.MachineDeploymentList{}, func(o client.Object, gone bool) {
-		if md, ok := o.(*clusterv1.MachineDeployment); ok && !gone {
+	suite.Follow(f.T, f.live, &clusterv1.MachineDeploymentList{}, func(e watch.Event) {
+		if md, ok := e.Object.(*clusterv1.MachineDeployment); ok && e.Type != watch.Deleted {
 			f.seen.sawReplicas(*md.Spec.Replicas)
 		}
 	}, client.InNamespace(f.Namespace))
-	f.follow(f.workload, &corev1.PodList{}, func(o client.Object, gone bool) {
-		if pod, ok := o.(*corev1.Pod); ok && gone {
+	suite.Follow(f.T, f.workload, &corev1.PodList{}, func(e watch.Event) {
+		if pod, ok := e.Object.(*corev1.Pod); ok && e.Type == watch.Deleted {
 			f.seen.sawEnd(pod)
 		}
 	}, client.InNamespace(corev1.NamespaceDefault))
-	f.follow(f.workload, &corev1.NodeList{}, func(o client.Object, gone bool) {
-		if n, ok := o.(*corev1.Node); ok {
-			f.seen.sawNode(n, gone)
+	suite.Follow(f.T, f.workload, &corev1.NodeList{}, func(e watch.Event) {
+		if n, ok := e.Object.(*corev1.Node); ok {
+			f.seen.sawNode(n, e.Type == watch.Deleted)
 		}
 	})
 	f.Eventually(f.seen.Replicas).ShouldNot(BeEmpty(), "the record must begin")
-}
-
-// follow calls see for every object and every change until the test ends. A watch that ends earlier may have missed changes, and fails the
-// test.
-func (f *fixture) follow(c client.WithWatch, list client.ObjectList, see func(o client.Object, gone bool), options ...client.ListOption) {
-	f.Helper()
-	events, err := c.Watch(f.Context(), list, options...)
-	f.Expect(err).NotTo(HaveOccurred())
-	var stopped atomic.Bool
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for event := range events.ResultChan() {
-			if o, ok := event.Object.(client.Object); ok && event.Type != watch.Error {
-				see(o, event.Type == watch.Deleted)
-			}
-		}
-		if !stopped.Load() && f.Context().Err() == nil {
-			f.Errorf("the watch of %T ended before the test", list)
-		}
-	}()
-	f.Cleanup(func() {
-		stopped.Store(true)
-		events.Stop()
-		<-done
-	})
 }
 
 func (r *record) sawReplicas(n int32) {

@@ -3,13 +3,13 @@
 package capibehavior
 
 import (
-	"context"
 	"slices"
 	"sync"
 
-	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // history holds the events of a watch of one kind, in the order in which the API server stored the changes.
@@ -26,27 +26,11 @@ type event[T client.Object] struct {
 // observe starts a watch that ends with the test. Its history begins with the existing objects.
 func observe[T client.Object](f *fixture, c client.WithWatch, list client.ObjectList, options ...client.ListOption) *history[T] {
 	f.Helper()
-	watcher, err := c.Watch(context.WithoutCancel(f.Context()), list, options...)
-	f.Expect(err).NotTo(HaveOccurred())
 	h := &history[T]{}
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for {
-			select {
-			case <-stop:
-				return
-			case e := <-watcher.ResultChan():
-				object, ok := e.Object.(T)
-				if !ok {
-					f.Errorf("the watch of %T ended before the test: %s %v", list, e.Type, e.Object)
-					return
-				}
-				h.add(event[T]{e.Type, object})
-			}
-		}
-	}()
-	f.Cleanup(func() { close(stop); <-stopped; watcher.Stop() })
+	suite.Follow(f.T, c, list, func(e watch.Event) {
+		object, _ := e.Object.(T)
+		h.add(event[T]{e.Type, object})
+	}, options...)
 	return h
 }
 

@@ -8,14 +8,15 @@ import (
 	"strings"
 	"sync"
 
-	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // recorded are the kinds of which a test records every version. GitOps applies most of them, and in a topology core creates some.
@@ -47,21 +48,11 @@ func (f *fixture) watch() {
 	for _, kind := range recorded {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
-		events, err := live.Watch(f.Context(), list, client.InNamespace(f.Namespace))
-		f.Expect(err).NotTo(HaveOccurred())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for event := range events.ResultChan() {
-				if o, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != "DELETED" && o.GetDeletionTimestamp() == nil {
-					f.seen.saw(o)
-				}
+		suite.Follow(f.T, live, list, func(e watch.Event) {
+			if o, ok := e.Object.(*unstructured.Unstructured); ok && e.Type != watch.Deleted && o.GetDeletionTimestamp() == nil {
+				f.seen.saw(o)
 			}
-		}()
-		f.Cleanup(func() {
-			events.Stop()
-			<-done
-		})
+		}, client.InNamespace(f.Namespace))
 	}
 }
 

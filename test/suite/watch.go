@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -148,4 +150,35 @@ func (f *Fixture) watch() *changes {
 	}
 	running.Go(func() { _ = informers.Start(ctx) }) // returns nil when ctx ends
 	return c
+}
+
+// Follow calls see for each object that exists and for each change, until the test ends. A watch that ends earlier may have missed changes, and
+// fails the test.
+func Follow(t *testing.T, c client.WithWatch, list client.ObjectList, see func(watch.Event), options ...client.ListOption) {
+	t.Helper()
+	events, err := c.Watch(context.WithoutCancel(t.Context()), list, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			case e, open := <-events.ResultChan():
+				if !open || e.Type == watch.Error {
+					t.Errorf("the watch of %T ended before the test: %v", list, e.Object)
+					return
+				}
+				see(e)
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		close(stop)
+		<-stopped
+		events.Stop()
+	})
 }

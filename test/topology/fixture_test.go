@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apimachinery/pkg/watch"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -108,27 +109,11 @@ func (f *fixture) apply() {
 		f.Create(o)
 	}
 	f.Create(f.cluster)
-	f.listen()
-}
-
-// listen collects failures of the topology controller until the test ends.
-func (f *fixture) listen() {
-	f.Helper()
-	events, err := live.Watch(f.Context(), &clusterv1.ClusterList{}, client.InNamespace(f.Namespace))
-	f.Expect(err).NotTo(HaveOccurred())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for event := range events.ResultChan() {
-			if cluster, ok := event.Object.(*clusterv1.Cluster); ok {
-				f.note(conditions.Get(cluster, clusterv1.ClusterTopologyReconciledCondition))
-			}
+	suite.Follow(f.T, live, &clusterv1.ClusterList{}, func(e watch.Event) {
+		if cluster, ok := e.Object.(*clusterv1.Cluster); ok {
+			f.note(conditions.Get(cluster, clusterv1.ClusterTopologyReconciledCondition))
 		}
-	}()
-	f.Cleanup(func() {
-		events.Stop()
-		<-done
-	})
+	}, client.InNamespace(f.Namespace))
 }
 
 func (f *fixture) note(c *metav1.Condition) {
