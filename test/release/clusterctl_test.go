@@ -70,9 +70,21 @@ func components(t *testing.T) []*unstructured.Unstructured {
 // written returns the content of a file of the release.
 func written(t *testing.T, name string) string {
 	t.Helper()
-	g := NewWithT(t)
-	raw, err := os.ReadFile(filepath.Join(dir, name))
-	g.Expect(err).NotTo(HaveOccurred())
+	return read(t, filepath.Join(dir, name))
+}
+
+// source returns the content of a file of the checkout.
+func source(t *testing.T, path string) string {
+	t.Helper()
+	return read(t, filepath.Join(root, path))
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return string(raw)
 }
 

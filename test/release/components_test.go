@@ -6,8 +6,6 @@ import (
 	"debug/buildinfo"
 	"encoding/json"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -52,12 +50,10 @@ func TestComponents(t *testing.T) {
 // TestVersion checks that clusterctl finds the contract of the next version.
 func TestVersion(t *testing.T) {
 	g := NewWithT(t)
-	raw, err := os.ReadFile(filepath.Join(root, "clusterctl-settings.json"))
-	g.Expect(err).NotTo(HaveOccurred())
 	settings := struct {
 		Config struct{ NextVersion, ComponentsFile string }
 	}{}
-	g.Expect(json.Unmarshal(raw, &settings)).To(Succeed())
+	g.Expect(json.Unmarshal([]byte(source(t, "clusterctl-settings.json")), &settings)).To(Succeed())
 	g.Expect(settings.Config.NextVersion).To(Equal(releaseVersion))
 	written(t, settings.Config.ComponentsFile)
 

@@ -66,11 +66,10 @@ func TestImageArchive(t *testing.T) {
 	g.Expect(string(out)).To(HavePrefix("manager version " + releaseVersion + " (commit "))
 	g.Expect(licenceIn(t, filepath.Join(archive.files, "licenses", "go"))).To(BeTrue())
 
-	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(string(dockerfile)).To(ContainSubstring("\nUSER " + archive.Config.User + "\n"))
-	g.Expect(string(dockerfile)).To(ContainSubstring("\nENTRYPOINT [\"" + archive.Config.Entrypoint[0] + "\"]\n"))
-	labels := label.FindAllString(string(dockerfile), -1)
+	dockerfile := source(t, "Dockerfile")
+	g.Expect(dockerfile).To(ContainSubstring("\nUSER " + archive.Config.User + "\n"))
+	g.Expect(dockerfile).To(ContainSubstring("\nENTRYPOINT [\"" + archive.Config.Entrypoint[0] + "\"]\n"))
+	labels := label.FindAllString(dockerfile, -1)
 	g.Expect(archive.Config.Labels).To(HaveLen(len(labels)))
 	g.Expect(archive.Config.Labels["org.opencontainers.image.revision"]).To(MatchRegexp(`^[0-9a-f]{40}(-dirty)?$`))
 	for _, line := range labels {

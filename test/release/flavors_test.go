@@ -5,7 +5,6 @@ package release
 import (
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -227,9 +226,7 @@ var fence = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 // that an API server accepts the page's manifests.
 func TestFlavorsPage(t *testing.T) {
 	g := NewWithT(t)
-	raw, err := os.ReadFile(filepath.Join(root, "docs", "flavors.md"))
-	g.Expect(err).NotTo(HaveOccurred())
-	page := string(raw)
+	page := source(t, "docs/flavors.md")
 	for flavor := range flavors {
 		heading := flavor
 		if flavor == "" {

@@ -125,19 +125,16 @@ func TestImage(t *testing.T) {
 	g.Expect(string(arguments)).To(MatchRegexp(`(?m)^build .*--build-arg VERSION=%s --build-arg REVISION=[0-9a-f]{40}(-dirty)? --tag %s `,
 		regexp.QuoteMeta(releaseVersion), regexp.QuoteMeta(image)))
 
-	raw, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(label.FindAllString(string(raw), -1)).To(ContainElements(
+	dockerfile := source(t, "Dockerfile")
+	g.Expect(label.FindAllString(dockerfile, -1)).To(ContainElements(
 		`org.opencontainers.image.version="${VERSION}"`, `org.opencontainers.image.revision="${REVISION}"`,
 		HavePrefix("org.opencontainers.image.source="), `org.opencontainers.image.licenses="Apache-2.0"`))
-	ignored, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
-	g.Expect(err).NotTo(HaveOccurred())
-	files := copied.FindAllStringSubmatch(string(raw), -1)
+	files := copied.FindAllStringSubmatch(dockerfile, -1)
 	g.Expect(files).To(HaveLen(2))
 	for _, file := range files {
 		path := strings.NewReplacer("${TARGETOS}", "linux", "${TARGETARCH}", "amd64").Replace(file[1])
 		_, err := os.Stat(filepath.Join(root, path))
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(string(ignored)).To(ContainSubstring("\n!"+strings.TrimSuffix(path, "linux-amd64")), "docker is not given %s", path)
+		g.Expect(source(t, ".dockerignore")).To(ContainSubstring("\n!"+strings.TrimSuffix(path, "linux-amd64")), "docker is not given %s", path)
 	}
 }

@@ -55,17 +55,12 @@ func TestMonitor(t *testing.T) {
 // TestMonitoring checks that a release has the rules and dashboards as they are in config/, and that its PrometheusRule has the same rules.
 func TestMonitoring(t *testing.T) {
 	g := NewWithT(t)
-	source := func(path string) string {
-		raw, err := os.ReadFile(filepath.Join(root, "config", "metrics", path))
-		g.Expect(err).NotTo(HaveOccurred())
-		return string(raw)
-	}
-	rules := source("rules/rules.yaml")
+	rules := source(t, "config/metrics/rules/rules.yaml")
 	g.Expect(written(t, "prometheus-rules.yaml")).To(Equal(rules))
-	g.Expect(written(t, "kube-state-metrics-config.yaml")).To(Equal(source("kube-state-metrics/config.yaml")))
-	g.Expect(written(t, "kube-state-metrics-role.yaml")).To(Equal(source("kube-state-metrics/role.yaml")))
+	g.Expect(written(t, "kube-state-metrics-config.yaml")).To(Equal(source(t, "config/metrics/kube-state-metrics/config.yaml")))
+	g.Expect(written(t, "kube-state-metrics-role.yaml")).To(Equal(source(t, "config/metrics/kube-state-metrics/role.yaml")))
 	for _, name := range []string{"accounts.json", "cluster.json", "fleet.json", "jobs.json"} {
-		g.Expect(written(t, "dashboard-"+name)).To(Equal(source("dashboards/"+name)), name)
+		g.Expect(written(t, "dashboard-"+name)).To(Equal(source(t, "config/metrics/dashboards/"+name)), name)
 	}
 	operator := parse(t, written(t, "prometheusrule.yaml"))[0]
 	g.Expect(operator.GetKind()).To(Equal("PrometheusRule"))

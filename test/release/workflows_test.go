@@ -27,11 +27,8 @@ func TestWorkflows(t *testing.T) {
 		t.Fatal(err, paths)
 	}
 	for _, path := range paths {
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		uses := action.FindAllStringSubmatch(string(raw), -1)
+		content := read(t, path)
+		uses := action.FindAllStringSubmatch(content, -1)
 		for _, use := range uses {
 			if !pinned.MatchString(use[1]) || !named.MatchString(use[2]) {
 				t.Errorf("%s: %s%s: want the hash of a commit, and its version in a comment", path, use[1], use[2])
@@ -41,7 +38,7 @@ func TestWorkflows(t *testing.T) {
 			t.Errorf("%s: no action was found", path)
 		}
 		var workflow struct{ Permissions map[string]string }
-		if err := yaml.Unmarshal(raw, &workflow); err != nil {
+		if err := yaml.Unmarshal([]byte(content), &workflow); err != nil {
 			t.Fatal(path, err)
 		}
 		if workflow.Permissions == nil {
@@ -57,17 +54,13 @@ func TestWorkflows(t *testing.T) {
 
 // TestReleaseWorkflow checks that a release signs only what it has compiled, and that a candidate does not become the latest release.
 func TestReleaseWorkflow(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join(root, ".github", "workflows", "release.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var workflow struct {
 		Jobs map[string]struct {
 			Env   map[string]string
 			Steps []struct{ Run string }
 		}
 	}
-	if err := yaml.Unmarshal(raw, &workflow); err != nil {
+	if err := yaml.Unmarshal([]byte(source(t, ".github/workflows/release.yaml")), &workflow); err != nil {
 		t.Fatal(err)
 	}
 	job := workflow.Jobs["release"]
