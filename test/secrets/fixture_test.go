@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,7 +26,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -46,10 +44,8 @@ const (
 
 // fixture is a sandbox with known secrets, and everything that was written in it.
 type fixture struct {
-	*testing.T
-	*WithT
-	*sandbox.Sandbox
-	cluster    client.ObjectKey
+	*suite.Fixture
+	cluster    *clusterv1.Cluster
 	password   string
 	requestLog *requestLog
 	secrets    secrets
@@ -59,24 +55,23 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{
-		T: t, WithT: suite.Patient(t), cluster: client.ObjectKey{Namespace: "default", Name: "canary"},
-		password: canary, requestLog: &requestLog{}, secrets: secrets{}, written: map[string]string{},
-	}
+	f := &fixture{password: canary, requestLog: &requestLog{}, secrets: secrets{}, written: map[string]string{}}
+	f.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "canary"}}
 	f.secrets.add("the old password", canary)
 	f.secrets.add("the TOTP seed", seed)
-	f.Sandbox = suite.StartFor(t, sandbox.Options{
+	box := suite.StartFor(t, sandbox.Options{
 		Dir: t.TempDir(), WithoutManager: true,
 		Portal: emulator.Options{
 			RequestLogTo: f.requestLog, Users: []emulator.User{{Email: email, Password: canary, TOTPSeed: seed}},
 			Durations: emulator.Durations{Pending: -1, Create: time.Second, Scale: time.Second, Delete: time.Second},
 		},
 	})
-	f.Expect(f.Client.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+	f.Fixture = &suite.Fixture{T: t, WithT: suite.Patient(t), Box: box, Namespace: f.cluster.Namespace}
+	f.Create(&rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "operators"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts:kube-public"}},
-	})).To(Succeed())
+	})
 	return f
 }
 
@@ -89,7 +84,7 @@ func (f *fixture) startManager(name string, flags ...string) *kubeserver.Process
 	health := f.freeAddress()
 	f.address = f.freeAddress()
 	manager, err := kubeserver.Start(f.Context(), kubeserver.Spec{
-		Name: name, Path: f.Binary("manager"), Log: filepath.Join(f.Dir, name+".log"), Grace: 100 * time.Second,
+		Name: name, Path: f.Box.Binary("manager"), Log: filepath.Join(f.Box.Dir, name+".log"), Grace: 100 * time.Second,
 		Args:  append([]string{"--health-addr=" + health, "--diagnostics-address=" + f.address, "--portal-host=127.0.0.1"}, flags...),
 		Env:   []string{"KUBECONFIG=" + kubeconfig},
 		Ready: kubeserver.Probe("http://" + health + "/readyz"),
@@ -102,10 +97,10 @@ func (f *fixture) startManager(name string, flags ...string) *kubeserver.Process
 func (f *fixture) writeKubeconfig(path string) {
 	f.Helper()
 	accounts := &corev1.ServiceAccountList{}
-	f.Expect(f.Client.List(f.Context(), accounts, client.InNamespace(provider),
+	f.Expect(f.Box.Client.List(f.Context(), accounts, client.InNamespace(provider),
 		client.MatchingLabels{clusterv1.ProviderNameLabel: "infrastructure-portal"})).To(Succeed())
 	f.Expect(accounts.Items).To(HaveLen(1))
-	config, err := clientcmd.LoadFromFile(f.Kubeconfig)
+	config, err := clientcmd.LoadFromFile(f.Box.Kubeconfig)
 	f.Expect(err).NotTo(HaveOccurred())
 	token := f.token(&accounts.Items[0], "the manager's token")
 	for name := range config.AuthInfos {
@@ -117,7 +112,7 @@ func (f *fixture) writeKubeconfig(path string) {
 func (f *fixture) token(account *corev1.ServiceAccount, what string) string {
 	f.Helper()
 	request := &authenticationv1.TokenRequest{}
-	f.Expect(f.Client.SubResource("token").Create(f.Context(), account, request)).To(Succeed())
+	f.Expect(f.Box.Client.SubResource("token").Create(f.Context(), account, request)).To(Succeed())
 	f.secrets.add(what, request.Status.Token[strings.LastIndex(request.Status.Token, ".")+1:]) // tokens differ only in their signatures
 	return request.Status.Token
 }
@@ -141,7 +136,7 @@ func (f *fixture) setVerbosity(v string) string {
 func (f *fixture) diagnostics(method, path, body string) (answer string) {
 	f.Helper()
 	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", GenerateName: "reader-"}}
-	f.Expect(f.Client.Create(f.Context(), reader)).To(Succeed())
+	f.Create(reader)
 	token := f.token(reader, "a reader's token")
 	asker := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	f.Eventually(func(g Gomega) {
@@ -164,7 +159,7 @@ func (f *fixture) changePassword(to string) {
 	f.Helper()
 	f.secrets.add("the password", to)
 	f.portalctl("password", "", "password", "reset")
-	token := f.Portal.Mailbox(email)[0].ResetToken
+	token := f.Box.Portal.Mailbox(email)[0].ResetToken
 	f.secrets.add("the reset token", token)
 	f.portalctl("reset", token+"\n"+to+"\n", "password", "complete", "--password-stdin")
 	f.password = to
@@ -174,9 +169,9 @@ func (f *fixture) changePassword(to string) {
 func (f *fixture) portalctl(what, input string, arguments ...string) {
 	f.Helper()
 	ca := filepath.Join(f.TempDir(), "ca.crt")
-	f.Expect(os.WriteFile(ca, f.Portal.CAPEM(), 0o600)).To(Succeed())
-	command := exec.CommandContext(f.Context(), f.Binary("portalctl"), append(arguments, "-v")...)
-	command.Env = append(os.Environ(), "PORTAL_URL="+f.Portal.URL(), "PORTAL_EMAIL="+email, "PORTAL_CA_FILE="+ca,
+	f.Expect(os.WriteFile(ca, f.Box.Portal.CAPEM(), 0o600)).To(Succeed())
+	command := exec.CommandContext(f.Context(), f.Box.Binary("portalctl"), append(arguments, "-v")...)
+	command.Env = append(os.Environ(), "PORTAL_URL="+f.Box.Portal.URL(), "PORTAL_EMAIL="+email, "PORTAL_CA_FILE="+ca,
 		"PORTAL_PASSWORD="+f.password, "PORTAL_TOTP_SEED="+seed)
 	command.Stdin = strings.NewReader(input)
 	out, err := command.CombinedOutput()
@@ -187,7 +182,7 @@ func (f *fixture) portalctl(what, input string, arguments ...string) {
 // noteKubeconfig adds the credentials in the cluster's kubeconfig to the secrets.
 func (f *fixture) noteKubeconfig() {
 	f.Helper()
-	raw, err := f.WorkloadKubeconfig(f.Context(), f.cluster)
+	raw, err := f.Box.WorkloadKubeconfig(f.Context(), client.ObjectKeyFromObject(f.cluster))
 	f.Expect(err).NotTo(HaveOccurred())
 	config, err := clientcmd.Load(raw)
 	f.Expect(err).NotTo(HaveOccurred())
@@ -204,10 +199,10 @@ func (f *fixture) noteObjects() {
 		&corev1.EventList{}, &clusterv1.ClusterList{}, &clusterv1.MachineList{},
 		&infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{}, &infrav1.PortalMachineList{},
 	} {
-		f.Expect(f.Client.List(f.Context(), list)).To(Succeed())
+		f.Expect(f.Box.Client.List(f.Context(), list)).To(Succeed())
 		text, err := json.Marshal(list)
 		f.Expect(err).NotTo(HaveOccurred())
-		kinds, _, err := f.Client.Scheme().ObjectKinds(list)
+		kinds, _, err := f.Box.Client.Scheme().ObjectKinds(list)
 		f.Expect(err).NotTo(HaveOccurred())
 		f.noteWritten(kinds[0].Kind, string(text))
 	}
@@ -216,12 +211,12 @@ func (f *fixture) noteObjects() {
 // noteLogs records the logs of all servers.
 func (f *fixture) noteLogs() {
 	f.Helper()
-	f.Expect(filepath.WalkDir(f.Dir, func(path string, _ os.DirEntry, err error) error {
+	f.Expect(filepath.WalkDir(f.Box.Dir, func(path string, _ os.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".log" {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		if name, _ := filepath.Rel(f.Dir, path); len(text) > 0 {
+		if name, _ := filepath.Rel(f.Box.Dir, path); len(text) > 0 {
 			f.noteWritten(name, string(text))
 		}
 		return err
@@ -229,32 +224,6 @@ func (f *fixture) noteLogs() {
 }
 
 func (f *fixture) noteWritten(what, text string) { f.written[what] = text }
-
-// change updates an object and retries until the API server accepts the update.
-func (f *fixture) change(key client.ObjectKey, object client.Object, change func()) {
-	f.Helper()
-	f.Eventually(func() error {
-		if err := f.Client.Get(f.Context(), key, object); err != nil {
-			return err
-		}
-		change()
-		return f.Client.Update(f.Context(), object)
-	}).Should(Succeed())
-}
-
-// condition returns the status and reason of a condition of the object that has the Cluster's name.
-func (f *fixture) condition(object client.Object, kind string) string {
-	if err := f.Client.Get(f.Context(), f.cluster, object); err != nil {
-		return err.Error()
-	}
-	getter, _ := object.(conditions.Getter)
-	all := getter.GetConditions()
-	at := slices.IndexFunc(all, func(c metav1.Condition) bool { return c.Type == kind })
-	if at < 0 {
-		return "none"
-	}
-	return string(all[at].Status) + " " + all[at].Reason
-}
 
 // requestLog is a buffer that tests can read while the emulator writes to it.
 type requestLog struct {

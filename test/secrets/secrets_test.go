@@ -9,11 +9,13 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // TestNoVerbosityWritesSecrets checks a cluster's life with two managers that log everything. Flags set the verbosity of the first, which
@@ -36,9 +38,10 @@ func TestNoVerbosityWritesSecrets(t *testing.T) {
 	f.changePassword("Another-\"Horse\" & <8> / ü + 0?")
 	second := f.startManager("json", "--logging-format=json", "-v=6")
 	f.Expect(f.setVerbosity("10")).To(ContainSubstring("klog.logging.verbosity"))
-	f.Eventually(f.identityReady).Should(HavePrefix("False"), "the Secret has the old password")
-	f.storePassword()
-	f.Eventually(f.identityReady).Should(HavePrefix("True"))
+	ready := f.Condition(&infrav1.PortalCluster{ObjectMeta: f.cluster.ObjectMeta}, infrav1.IdentityReadyCondition)
+	f.Eventually(ready).Should(HavePrefix("False"), "the Secret has the old password")
+	f.store(infrav1.IdentityPassword, f.password)
+	f.Eventually(ready).Should(HavePrefix("True"))
 	f.renewKubeconfig()
 	f.noteWritten("the second manager's metrics", f.metrics())
 	f.noteObjects()
@@ -70,67 +73,50 @@ func TestNoVerbosityWritesSecrets(t *testing.T) {
 // createCluster creates a cluster as a user would, for a portal user with MFA.
 func (f *fixture) createCluster() {
 	f.Helper()
-	secret := &corev1.Secret{}
-	f.change(f.Identity, secret, func() { secret.Data[infrav1.IdentityTOTPSeed] = []byte(seed) })
-	objects, err := f.GenerateCluster(f.Context(), f.cluster, "--kubernetes-version", "v1.35.6", "--worker-machine-count", "2")
+	f.store(infrav1.IdentityTOTPSeed, seed)
+	objects, err := f.Box.GenerateCluster(f.Context(), client.ObjectKeyFromObject(f.cluster), "--kubernetes-version", "v1.35.6", "--worker-machine-count", "2")
 	f.Expect(err).NotTo(HaveOccurred())
 	for _, object := range objects {
-		f.Expect(f.Client.Create(f.Context(), object)).To(Succeed())
+		f.Create(object)
 	}
 }
 
 func (f *fixture) scale(replicas int32) {
 	f.Helper()
-	deployment := &clusterv1.MachineDeployment{}
-	f.change(client.ObjectKey{Namespace: f.cluster.Namespace, Name: f.cluster.Name + "-workers"}, deployment, func() {
-		deployment.Spec.Replicas = &replicas
-	})
+	deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: f.cluster.Name + "-workers"}}
+	suite.Change(f.Fixture, deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = &replicas })
 }
 
 // available waits until the Cluster is available with this many Machines.
 func (f *fixture) available(workers int) {
 	f.Helper()
-	f.Eventually(func(g Gomega) {
-		machines := &clusterv1.MachineList{}
-		g.Expect(f.Client.List(f.Context(), machines, client.InNamespace(f.cluster.Namespace))).To(Succeed())
-		g.Expect(machines.Items).To(HaveLen(workers))
-		for _, m := range machines.Items {
-			g.Expect(m.Status.NodeRef.Name).NotTo(BeEmpty())
-		}
-		g.Expect(f.condition(&clusterv1.Cluster{}, clusterv1.ClusterAvailableCondition)).To(HavePrefix("True"))
-	}).Should(Succeed())
+	f.AwaitReady(f.cluster, workers)
+	f.Eventually(f.Machines).Should(HaveLen(workers))
 }
 
-// storePassword writes the new password into the identity Secret.
-func (f *fixture) storePassword() {
+// store writes a value into the identity Secret.
+func (f *fixture) store(key, value string) {
 	f.Helper()
-	secret := &corev1.Secret{}
-	f.change(f.Identity, secret, func() { secret.Data[infrav1.IdentityPassword] = []byte(f.password) })
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.Box.Identity.Namespace, Name: f.Box.Identity.Name}}
+	suite.Change(f.Fixture, secret, func(s *corev1.Secret) { s.Data[key] = []byte(value) })
 }
 
 // renewKubeconfig deletes the kubeconfig Secret, and waits until a new one exists.
 func (f *fixture) renewKubeconfig() {
 	f.Helper()
-	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: f.cluster.Namespace, Name: f.cluster.Name + "-kubeconfig"}
-	f.Expect(f.Client.Get(f.Context(), key, secret)).To(Succeed())
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: f.cluster.Name + "-kubeconfig"}}
+	f.Get(secret)
 	before := secret.UID
-	f.Expect(f.Client.Delete(f.Context(), secret)).To(Succeed())
-	f.Eventually(func(g Gomega) {
-		g.Expect(f.Client.Get(f.Context(), key, secret)).To(Succeed())
-		g.Expect(secret.UID).NotTo(Equal(before))
-	}).Should(Succeed())
+	f.Expect(f.Box.Client.Delete(f.Context(), secret)).To(Succeed())
+	f.Eventually(func() (types.UID, error) {
+		err := f.Box.Client.Get(f.Context(), client.ObjectKeyFromObject(secret), secret)
+		return secret.UID, err
+	}).ShouldNot(Equal(before))
 	f.noteKubeconfig()
 }
 
 func (f *fixture) deleteCluster() {
 	f.Helper()
-	cluster := &clusterv1.Cluster{}
-	f.Expect(f.Client.Get(f.Context(), f.cluster, cluster)).To(Succeed())
-	f.Expect(f.Client.Delete(f.Context(), cluster)).To(Succeed())
-	f.Eventually(func() bool { return apierrors.IsNotFound(f.Client.Get(f.Context(), f.cluster, cluster)) }).Should(BeTrue())
-}
-
-func (f *fixture) identityReady() string {
-	return f.condition(&infrav1.PortalCluster{}, infrav1.IdentityReadyCondition)
+	f.Expect(f.Box.Client.Delete(f.Context(), f.cluster)).To(Succeed())
+	f.Eventually(f.Gone(f.cluster)).Should(BeTrue())
 }
