@@ -74,19 +74,6 @@ func coreReadsFile(t *tenant) string {
 	return t.leaked(server, false)
 }
 
-// apiServerRedirects redirects the manager to a server that speaks plain HTTP, as a metadata service does.
-func apiServerRedirects(t *tenant) string {
-	target := newPlainSpy(t.T, loopback, nil)
-	server := newSpy(t.T, loopback, func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, target.URL+"/latest/meta-data/", http.StatusFound)
-	})
-	if !t.create(t.own(server.kubeconfig("", "token: mine")).objects()...) {
-		return ""
-	}
-	t.await("the manager asks the API server", func() bool { return server.received(true, anything) })
-	return t.reached(target, "the manager asked a host that the tenant's API server named")
-}
-
 // leadsHome has the manager use a kubeconfig with an address of its own host that does not look like loopback.
 func (t *tenant) leadsHome(use func(config []byte) bool) string {
 	t.Helper()

@@ -36,7 +36,6 @@ var rows = []row{
 	{attack: "the kubeconfig of a running cluster is replaced by one that names a file", heldBy: "a kubeconfig is checked when it is used (controllers/kubeconfig)",
 		attempt: leaksFile},
 	{attack: "core reads a file for a kubeconfig that the tenant wrote", heldBy: policy + "kubeconfig Secrets", attempt: coreReadsFile},
-	{attack: "an API server redirects the manager to another host", heldBy: "redirects of API servers are not followed", attempt: apiServerRedirects},
 	{attack: "the portal's kubeconfig leads to the manager's own host", heldBy: serverHosts, attempt: func(t *tenant) string {
 		return t.leadsHome(func(config []byte) bool { return t.create(t.own(config).objects()...) })
 	}},
