@@ -5,6 +5,7 @@
 package world
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -24,7 +25,7 @@ var alone = flag.Bool("alone", false, "run the tests in this process, one after 
 // are of the process, so only one life runs at a time in it.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	part := strings.Contains(flag.Lookup("test.run").Value.String(), "/") || flag.Lookup("test.list").Value.String() != ""
+	part := strings.Contains(flag.Lookup("test.run").Value.String(), "/")
 	if !*alone && *only == 0 && !part {
 		os.Exit(runApart())
 	}
@@ -107,7 +108,7 @@ func given() []string {
 // chosen are the tests that -run and -skip name.
 func chosen() (tests []string) {
 	run, skip := flag.Lookup("test.run").Value.String(), flag.Lookup("test.skip").Value.String()
-	output, err := exec.Command(os.Args[0], "-test.list", run).Output()
+	output, err := exec.Command(os.Args[0], "-alone", "-test.list", cmp.Or(run, ".")).Output()
 	if err != nil {
 		fmt.Println(err)
 		return nil
