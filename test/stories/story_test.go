@@ -146,17 +146,6 @@ func (s *story) behind() (names []string) {
 	return names
 }
 
-// requests counts all requests of the account.
-func (s *story) requests() int {
-	n := 0
-	for _, e := range s.RequestLog() {
-		if e.IsRequest() {
-			n++
-		}
-	}
-	return n
-}
-
 // gone waits until no Cluster API object of the story exists, and checks that the account has no portal cluster.
 func (s *story) gone() {
 	s.Helper()
