@@ -86,7 +86,7 @@ func (p *portal) asker(size int) func(name string) (status int, answer map[strin
 	return func(name string) (int, map[string]any) {
 		return p.call("POST", "/kubernetes-clusters", map[string]any{
 			"name": name, "description": "a test", "zoneId": "zone-1", "serviceOfferingId": "small", "size": size, "controlNodes": 1,
-			"sshKeyPair": "key", "vpcId": id(vpcs["vpcs"]), "kubernetesVersionId": id(versions["versions"]),
+			"sshKeyPair": "ops", "vpcId": id(vpcs["vpcs"]), "kubernetesVersionId": id(versions["versions"]),
 		})
 	}
 }
