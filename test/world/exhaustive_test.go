@@ -58,7 +58,7 @@ func atEvery(t *testing.T, points func(w *World) int64, at func(n int64) []Fault
 			t.Run(fmt.Sprintf("%d-%t", n, faults.CrashAfter), func(t *testing.T) {
 				seeded(t, Options{Seed: 1, Portal: QuickPortal(), Faults: faults}, func(w *World) {
 					smallLife(w)
-					if got := w.Requests(); !slices.Equal(got, asked) {
+					if got := slices.DeleteFunc(w.Requests(), busy); !slices.Equal(got, asked) {
 						t.Errorf("%+v: the portal was asked %s\ninstead of %s", faults, strings.Join(got, ", "), strings.Join(asked, ", "))
 					}
 					if killed := w.Killed(); len(killed) > 0 {
@@ -71,8 +71,10 @@ func atEvery(t *testing.T, points func(w *World) int64, at func(n int64) []Fault
 	t.Logf("%d points, %d lives with a fault", all, tried)
 }
 
-// TestCrashAtEveryWrite kills the manager before and after each of its writes, to any API server and to the portal. The next one asks the portal
-// for nothing twice.
+// busy reports that the portal refused a request because a job runs. The repetition of a request whose answer was lost may meet its own job.
+func busy(request string) bool { return strings.HasSuffix(request, " 409") }
+
+// TestCrashAtEveryWrite kills the manager before and after each of its writes, to any API server and to the portal. The portal does nothing twice.
 func TestCrashAtEveryWrite(t *testing.T) {
 	atEvery(t, func(w *World) int64 { return w.provider.fence.writes.Load() }, func(n int64) []Faults {
 		return []Faults{{CrashAt: n}, {CrashAt: n, CrashAfter: true}}
