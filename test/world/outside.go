@@ -18,6 +18,7 @@ import (
 
 // pages returns what a person has on the portal's own pages.
 func (w *World) pages() *cloud.Client {
+	w.Helper()
 	person, err := cloud.New(cloud.Config{
 		BaseURL: portalURL + w.Options.Portal.BasePath, Email: pagesUser.Email, Password: pagesUser.Password, Transport: w.Portal.Transport(), Wait: true,
 	})

@@ -223,7 +223,7 @@ func TestPersonAddsAWorker(t *testing.T) {
 		w.Scale(2)
 		w.Settle(2)
 		w.Pause()
-		_, err := w.person().ScaleCluster(context.Background(), w.Portal.Clusters()[0].ID, 3)
+		_, err := w.pages().ScaleCluster(context.Background(), w.Portal.Clusters()[0].ID, 3)
 		w.must(err)
 		w.Until("the worker has joined", Patience, func() string { return diff(fmt.Sprint(len(w.Workers())), "3") })
 		w.Scale(1)

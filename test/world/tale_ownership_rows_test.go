@@ -196,7 +196,7 @@ func changes() []row {
 		}, {
 			event: "a person deletes the cluster at the portal", sees: []sight{provisioned},
 			happens: func(s *rowTale) {
-				_, err := s.person().DeleteCluster(context.Background(), s.id)
+				_, err := s.pages().DeleteCluster(context.Background(), s.id)
 				s.must(err)
 				s.begin = len(s.Portal.RequestLog())
 			},

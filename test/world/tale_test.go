@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
@@ -320,14 +319,6 @@ func (w *World) Decide(decision infrav1.Decision) {
 	Edit(w, key, theControl(), func(cp *infrav1.PortalControlPlane) {
 		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, decision.About(state.Last.ID))
 	})
-}
-
-// person is a client of the portal for a person who uses the same account on the portal's pages.
-func (w *World) person() *cloud.Client {
-	w.Helper()
-	c, err := cloud.New(cloud.Config{BaseURL: portalURL, Email: email, Password: password, Transport: w.Portal.Transport(), Wait: true})
-	w.must(err)
-	return c
 }
 
 // machineSets of the namespace.
