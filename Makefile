@@ -340,7 +340,7 @@ ON_SERVERS = KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} $(GOTES
 SERVERS := . ./cloud/emulator/workload
 
 # Lives in virtual time with the real core (test/world, a module of its own). go vet would check a thousand dependencies there. How many lives
-# are drawn, from the seed FIRST on: make test always draws the same ones, and CI 32 more.
+# are drawn, from the seed FIRST on: make test always draws the same ones, and CI 32 more (test-lives).
 LIVES := 8
 FIRST := 1
 WORLD := go -C test/world test . -vet=off -count 1 -timeout 3h
@@ -357,7 +357,8 @@ check: ## Build, vet and run the unit tests, without API servers (a minute; befo
 .PHONY: test
 test: kube build ## Run the packages' tests, lives in virtual time, and three stories on real servers (6 to 15 minutes; before a pull request)
 	@echo "10,000 random histories on a model (controllers/claims), lives with the real core (test/world), and beside them everything else"
-	@$(ON_MODEL) -rapid.seed=1 & model=$$!; $(WORLD) -lives $(LIVES) & world=$$!; trap 'kill $$model $$world 2>/dev/null || true' EXIT; \
+	@set -m; $(ON_MODEL) -rapid.seed=1 & model=$$!; $(WORLD) -lives $(LIVES) & world=$$!; set +m; \
+	trap 'kill -- -$$model -$$world 2>/dev/null || true' EXIT; \
 	$(ON_SERVERS) -short -p 2 ./test/stories $$(grep -vE '/test/($(SUITES)|$(NIGHTLY))$$|/emulator/workload$$|provider-portal$$' <<<"$(TESTED)"); wait $$model; wait $$world
 	@echo 'make test left out suites on real servers: make test-suites runs them, and make nightly $(words $(subst |, ,$(NIGHTLY))) more'
 
@@ -369,9 +370,12 @@ test-suites: kube build $(GOTESTSUM) ## Run the suites on real servers that make
 	@$(ON_SERVERS) -p 2 $(call in_test,$(SUITES)) $(SERVERS)
 test-suites: GOTEST := $(GOTESTSUM) --format pkgname --format-icons text --
 
+.PHONY: test-lives
+test-lives: ## Live the drawn lives of CI that make test leaves out
+	$(WORLD) -run TestLives -lives 32 -seed 9
+
 .PHONY: test-all
-test-all: test test-suites test-race ## Run all tests that need no containers, as CI does
-	@$(MAKE) --no-print-directory lives LIVES=32 FIRST=9
+test-all: test test-lives test-suites test-race ## Run all tests that need no containers, as CI does
 
 # The packages whose code runs in several goroutines. RACED=all: all tests that need no server.
 RACED := ./cloud ./cloud/emulator ./cloud/ratelimit ./controllers/fair ./controllers/outcome ./controllers/workload ./internal/kubeserver
@@ -448,7 +452,7 @@ SEED := $(shell date +%s)
 
 .PHONY: soak
 soak: ## Live drawn lives, and beside them histories on a model, for as long as you say: make soak FOR=30m [SEED=1]
-	@$(WORLD) -run TestLives -for $(FOR) -seed $(SEED) -timeout 0 & lives=$$!; trap 'kill $$lives 2>/dev/null || true' EXIT; \
+	@set -m; $(WORLD) -run TestLives -for $(FOR) -seed $(SEED) -timeout 0 & lives=$$!; set +m; trap 'kill -- -$$lives 2>/dev/null || true' EXIT; \
 	for ((seed = $(SEED); ; seed++)); do \
 		kill -0 $$lives 2>/dev/null || break; \
 		$(ON_MODEL) -rapid.seed=$$seed; \
