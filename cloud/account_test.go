@@ -3,8 +3,6 @@
 package cloud
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,44 +13,19 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// office is a portal whose users have their own passwords, and a rate limit whose headers are sent only with refusals.
-type office struct {
-	open    bool     // accepts any password
-	limit   string   // limit header of a refused login
-	closed  bool     // answer 429 to wrong passwords
-	logins  int      // number of logins received
-	answers []string // login answers, used in turn; if empty, the user's id is the e-mail
-}
-
-func (o *office) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Path != "/login" {
-		return respond(200, `{"versions":[]}`), nil
-	}
-	o.logins++
-	var body loginRequest
-	_ = json.NewDecoder(r.Body).Decode(&body)
-	switch right := o.open || body.Password == "pw"; {
-	case !right && o.closed:
-		a := respond(429, `{"error":{"code":"RATE_LIMITED","message":"m"}}`)
-		a.Header.Set("Retry-After", "600")
-		a.Header.Set("X-RateLimit-Limit", o.limit)
-		return a, nil
-	case !right:
-		return respond(401, refusedToken), nil
-	}
-	if len(o.answers) > 0 {
-		return respond(200, o.answers[(o.logins-1)%len(o.answers)]), nil
-	}
-	return respond(200, fmt.Sprintf(`{"token":"t","user":{"id":%q}}`, strings.ToLower(body.Email))), nil
-}
-
 // TestWrongPasswordSharesNoLimiter checks that a client with another user's e-mail address or account but a wrong password gets its own
 // limiter, with a small budget. The portal's answers to this client must not affect the limiter of the other account.
 func TestWrongPasswordSharesNoLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
-		o := &office{limit: "1", closed: true}
-		right := testConfig(o)
+		d := newDoorman()
+		d.refusal = func() *http.Response {
+			a := respond(429, `{"error":{"code":"RATE_LIMITED","message":"m"}}`)
+			a.Header.Set("Retry-After", "600")
+			a.Header.Set("X-RateLimit-Limit", "1")
+			return a
+		}
+		right := testConfig(d)
 		right.Account = "team-a/acme"
 		victim := proved(t, &pool, right)
 		wrong := right
@@ -82,7 +55,7 @@ func TestWrongPasswordSharesNoLimiter(t *testing.T) {
 func TestUnprovedBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
-		c := pooled(t, &pool, testConfig(&office{}))
+		c := pooled(t, &pool, testConfig(newDoorman()))
 		if limit := c.Limiter().Stats().Limit; limit != unprovedLimit {
 			t.Errorf("%d requests a minute", limit)
 		}
@@ -107,13 +80,6 @@ func TestUnprovedBudget(t *testing.T) {
 		if _, err := c.Reserve("299", ratelimit.Poll); err != nil || c.Limiter().Stats().Limit != 300 {
 			t.Errorf("with %+v after the login: %v", c.Limiter().Stats(), err)
 		}
-		for i := range 300 {
-			if _, err := c.Reserve(strconv.Itoa(i), ratelimit.Poll); err != nil {
-				if at, _ := RetryAt(err); i == 299 && time.Until(at) < 10*time.Second {
-					t.Errorf("RetryAt of the last of 300 flows of a proved account is in %v", time.Until(at))
-				}
-			}
-		}
 	})
 }
 
@@ -121,7 +87,7 @@ func TestUnprovedBudget(t *testing.T) {
 // reservation of the account.
 func TestReservationOfAnUnprovedClient(t *testing.T) {
 	var pool Pool
-	c := pooled(t, &pool, testConfig(&office{}))
+	c := pooled(t, &pool, testConfig(newDoorman()))
 	own := c.Limiter()
 	reservation, err := c.Reserve("cluster", ratelimit.Read)
 	if err != nil {
@@ -140,66 +106,44 @@ func TestReservationOfAnUnprovedClient(t *testing.T) {
 }
 
 // TestAccountOfALogin checks which clients share a limiter after the login: those of one user (a claim of an identity does not count), and those
-// of users whose identities name the same account. Users of different portals never share one.
+// of users whose identities name the same account. Users of different portals never share one, nor logins that name no user. The limiter
+// belongs to the user and not to the e-mail address, which may become another user's.
 func TestAccountOfALogin(t *testing.T) {
-	var pool Pool
-	o := &office{}
-	at := func(base, email, account string) *ratelimit.Limiter {
-		config := testConfig(o)
-		config.BaseURL, config.Email, config.Account = base, email, account
-		return proved(t, &pool, config).Limiter()
-	}
-	const here, there = "https://portal.test", "https://other.test"
-	one := at(here, "a@portal.test", "")
-	if at(here, "A@portal.test", "") != one {
-		t.Error("the same user has another limiter under another spelling of the e-mail")
-	}
-	acme := at(here, "a@portal.test", "team-a/acme")
-	for name, g := range map[string]*ratelimit.Limiter{
-		"another user":          at(here, "b@portal.test", ""),
-		"another portal":        at(there, "a@portal.test", ""),
-		"the user by its name":  at(here, "b@portal.test", "user a@portal.test"),
-		"another's account":     at(here, "b@portal.test", "team-b/acme"),
-		"account of elsewhere":  at(there, "b@portal.test", "team-a/acme"),
-		"the user with account": acme,
-	} {
-		if g == one || name != "the user with account" && g == acme {
-			t.Errorf("%s shares the limiter", name)
-		}
-	}
-	if at(here, "b@portal.test", "team-a/acme") != acme {
-		t.Error("users of one account do not share its limiter")
-	}
-}
-
-// TestLoginWithoutAUser checks that clients share no limiter if their logins name no user, because nothing shows that they belong together.
-func TestLoginWithoutAUser(t *testing.T) {
-	var pool Pool
-	o := &office{answers: []string{`{"token":"t","user":{}}`}}
-	a, b := testConfig(o), testConfig(o)
-	b.Email = "other@example.test"
-	first := proved(t, &pool, a)
-	if proved(t, &pool, b).Limiter() == first.Limiter() {
-		t.Error("two clients without a user id share a limiter")
-	}
-	if limit := first.Limiter().Stats().Limit; limit != 300 {
-		t.Errorf("%d requests a minute", limit)
-	}
-}
-
-// TestLoginAsAnother checks that the limiter belongs to the user and not to the e-mail address, which may become another user's.
-func TestLoginAsAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
-		o := &office{answers: []string{`{"token":"t","user":{"id":"1"}}`, `{"token":"t","user":{"id":"2"}}`}}
-		c := proved(t, &pool, testConfig(o))
-		first := c.Limiter()
-		time.Sleep(9 * time.Hour)
-		if err := look(t, c); err != nil {
-			t.Fatal(err)
+		d := newDoorman()
+		client := func(base, email, account string) *Client {
+			config := testConfig(d)
+			config.BaseURL, config.Email, config.Account = base, email, account
+			return proved(t, &pool, config)
 		}
-		if c.Limiter() == first {
-			t.Error("the new user of the e-mail address has the limiter of the previous user")
+		const here, there = "https://portal.test", "https://other.test"
+		one := client(here, "a@portal.test", "")
+		limiter, acme := one.Limiter(), client(here, "a@portal.test", "team-a/acme").Limiter()
+		for name, test := range map[string]struct {
+			base, email, account string
+			want                 *ratelimit.Limiter // nil: another one
+		}{
+			"the user spelled otherwise": {here, "A@portal.test", "", limiter},
+			"another user":               {here, "b@portal.test", "", nil},
+			"another portal":             {there, "a@portal.test", "", nil},
+			"the user by its name":       {here, "b@portal.test", "user a@portal.test", nil},
+			"another's account":          {here, "b@portal.test", "team-b/acme", nil},
+			"account of elsewhere":       {there, "b@portal.test", "team-a/acme", nil},
+			"another user of an account": {here, "b@portal.test", "team-a/acme", acme},
+		} {
+			if got := client(test.base, test.email, test.account).Limiter(); (got == limiter || got == acme || test.want != nil) && got != test.want {
+				t.Errorf("%s: shares a limiter: %t", name, test.want == nil)
+			}
+		}
+		d.user = func(string) string { return "" }
+		if first := client(here, "c@portal.test", "").Limiter(); client(here, "d@portal.test", "").Limiter() == first || first.Stats().Limit != 300 {
+			t.Errorf("two clients without a user id share a limiter, or have a small one: %+v", first.Stats())
+		}
+		d.user = func(string) string { return "another" }
+		time.Sleep(9 * time.Hour)
+		if err := look(t, one); err != nil || one.Limiter() == limiter {
+			t.Errorf("the new user of the e-mail address has the limiter of the previous one: %v", err)
 		}
 	})
 }
@@ -210,43 +154,31 @@ func TestReserveWhileTheLoginFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()
 		c := newClient(t, testConfig(d))
-		reserve := func(is func(error) bool, within time.Duration) {
+		reserve := func(class string, within time.Duration) {
 			t.Helper()
+			_ = look(t, c)
+			job := ratelimit.RunningJob{ID: "job", Started: time.Now().Add(-time.Minute)}
 			reservation, err := c.Reserve("cluster", ratelimit.Mutation)
-			at, ok := RetryAt(err)
-			if !is(err) || !ok || time.Until(at) <= 0 || time.Until(at) > within {
-				t.Errorf("%v, %v, to come back in %v", reservation, err, time.Until(at))
+			poll, pollErr := c.ReservePoll("cluster", job)
+			if at, _ := RetryAt(err); which(t, err) != class || which(t, pollErr) != class || time.Until(at) > within {
+				t.Errorf("%v, to come back in %v; a poll: %v", err, time.Until(at), pollErr)
 			}
 			reservation.Cancel()
-			if poll, err := c.ReservePoll("cluster", ratelimit.RunningJob{ID: "job"}); !is(err) {
-				t.Errorf("a poll: %v, %v", poll, err)
-			}
+			poll.Cancel()
 		}
 		d.password = "changed"
-		_ = look(t, c)
-		reserve(IsUnauthorized, refusalBackoff)
+		reserve("unauthorized", refusalBackoff)
 		d.password, d.down = "pw", true
 		time.Sleep(refusalBackoff)
-		_ = look(t, c)
-		reserve(IsUnavailable, outageBackoff)
+		reserve("unavailable", outageBackoff)
 		d.down = false
 		time.Sleep(outageBackoff)
-		if err := look(t, c); err != nil {
-			t.Fatal(err)
-		}
+		reserve("", 0)
 		d.down = true
 		time.Sleep(8*time.Hour - time.Second) // the refresh fails, and the token is valid for one more second
-		_ = look(t, c)
-		if reservation, err := c.Reserve("cluster", ratelimit.Mutation); err != nil {
-			t.Errorf("with a valid token: %v", err)
-		} else {
-			reservation.Cancel()
-		}
-		if _, err := c.ReservePoll("poll", ratelimit.RunningJob{ID: "job", Started: time.Now().Add(-time.Minute)}); err != nil {
-			t.Errorf("a poll with a valid token: %v", err)
-		}
+		reserve("", 0)
 		time.Sleep(time.Second)
-		reserve(IsUnavailable, maxOutageBackoff)
+		reserve("unavailable", maxOutageBackoff)
 	})
 }
 
@@ -272,13 +204,10 @@ func TestConfiguredLimit(t *testing.T) {
 			t.Errorf("%d requests per minute: %+v", limit, stats)
 		}
 	}
-	if n := len(pool.limiters); n != 4 {
-		t.Errorf("%d limiters for 4 limits", n)
-	}
 	config.RequestsPerMinute = 0
 	larger := Pool{Options: ratelimit.Options{Limit: 1200}}
-	if limit := proved(t, &larger, config).Limiter().Stats().Limit; limit != 1200 {
-		t.Errorf("%d requests per minute, want the pool's 1200", limit)
+	if limit := proved(t, &larger, config).Limiter().Stats().Limit; limit != 1200 || len(pool.limiters) != 4 {
+		t.Errorf("%d requests per minute, want the pool's 1200; %d limiters for 4 limits", limit, len(pool.limiters))
 	}
 	config.RequestsPerMinute = 900
 	config.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -286,8 +215,7 @@ func TestConfiguredLimit(t *testing.T) {
 		a.Header.Set("X-RateLimit-Limit", "300")
 		return a, err
 	})
-	c := proved(t, &pool, config)
-	if limit := c.Limiter().Stats().Limit; limit != 300 {
+	if limit := proved(t, &pool, config).Limiter().Stats().Limit; limit != 300 {
 		t.Errorf("%d requests per minute, want the portal's 300", limit)
 	}
 }

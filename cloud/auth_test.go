@@ -58,7 +58,7 @@ func TestWhatProvesAToken(t *testing.T) {
 // The page says nothing about the user, the token or the request. The reads find the portal unavailable, the client does not log in again
 // and again, and it goes on as soon as the proxy lets it through.
 func TestPageOfAProxy(t *testing.T) {
-	for _, status := range []int{302, 400, 401, 403, 404, 409, 413, 418, 451} {
+	for _, status := range []int{302, 401, 403, 404, 418} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d, through := newDoorman(), false
@@ -114,17 +114,16 @@ func pauseAfterRefusal(t *testing.T, c *Client) time.Duration {
 // TestDoubtfulChangeIsNotSentAgain has a server answer a change with a status that leaves open whether the change was made, and with the code of a
 // refused token. To log in and send it again could make a second cluster.
 func TestDoubtfulChangeIsNotSentAgain(t *testing.T) {
-	for name := range mutations(nil) {
-		for _, status := range []int{404, 500, 502} {
+	for name, call := range mutations() {
+		for _, status := range []int{404, 500} {
 			sent := 0
-			c := newClient(t, testConfig(roundTrip(func(r *http.Request) (*http.Response, error) {
-				if r.URL.Path == "/login" {
-					return answersWith(200, "")(r)
+			_, err := call(t.Context(), newClient(t, testConfig(roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.URL.Path != "/login" {
+					sent++
 				}
-				sent++
-				return respond(status, `{"error":"INVALID_TOKEN: the token has expired"}`), nil
-			})))
-			if err := mutations(c)[name](t.Context()); sent != 1 || !IsUnknownOutcome(err) {
+				return answersWith(status, `{"error":"INVALID_TOKEN: the token has expired"}`)(r)
+			}))))
+			if sent != 1 || !IsUnknownOutcome(err) {
 				t.Errorf("%s, %d: sent %d times: %v", name, status, sent, err)
 			}
 		}

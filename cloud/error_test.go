@@ -3,7 +3,6 @@
 package cloud
 
 import (
-	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -13,6 +12,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 var predicates = map[string]func(error) bool{
@@ -37,56 +39,32 @@ func which(t *testing.T, err error) string {
 	return strings.Join(holds, ",")
 }
 
-func TestNoErrorIsNothing(t *testing.T) {
-	var none *Error
-	for _, err := range []error{nil, none, errors.New("other"), context.Canceled} {
-		if got := which(t, err); got != "" {
-			t.Errorf("%v is %q", err, got)
-		}
-		if _, ok := RetryAt(err); ok {
-			t.Errorf("%v has a RetryAt", err)
-		}
-	}
-}
-
+// TestErrorBodies checks what the client understands of a refusal's body.
 func TestErrorBodies(t *testing.T) {
 	for name, test := range map[string]struct {
 		status int
 		body   string
 		want   Error
 	}{
-		"a new code":  {404, `{"error":{"code":"NO_SUCH_CLUSTER","message":"m"}}`, Error{Code: "NO_SUCH_CLUSTER", Message: "m", kind: kindNotFound}},
-		"no code":     {404, `{"error":{"message":"no such route"}}`, Error{Message: "no such route", kind: kindUnavailable}},
-		"another API": {404, `{"status":404,"error":"Not Found","path":"/jobs/1"}`, Error{Message: "Not Found", kind: kindUnavailable}},
+		"another API": {404, `{"status":404,"error":"Not Found","path":"/jobs/1"}`, Error{Message: "Not Found"}},
 		"documented": {422, `{"error":{"code":"QUOTA_EXCEEDED","message":"too many","field":"size","requestId":"r-1"}}`,
 			Error{Code: "QUOTA_EXCEEDED", Message: "too many", Field: "size", RequestID: "r-1"}},
-		"unknown code":    {418, `{"error":{"code":"TEAPOT","message":"short"}}`, Error{Code: "TEAPOT", Message: "short"}},
-		"string":          {500, `{"error":"broken"}`, Error{Message: "broken"}},
 		"code in string":  {409, `{"error":"RESOURCE_BUSY: wait"}`, Error{Code: "RESOURCE_BUSY", Message: "wait"}},
 		"only a code":     {409, `{"error":"RESOURCE_BUSY"}`, Error{Code: "RESOURCE_BUSY", Message: "Conflict"}},
 		"number as code":  {400, `{"error":{"code":17,"message":"x"}}`, Error{Code: "17", Message: "x"}},
 		"object as field": {400, `{"error":{"code":"A","field":{"x":1}}}`, Error{Code: "A", Message: "Bad Request"}},
 		"not JSON":        {502, `<html>Bad gateway</html>`, Error{Message: "Bad Gateway"}},
-		"empty":           {503, ``, Error{Message: "Service Unavailable"}},
 		"null":            {503, `{"error":null}`, Error{Message: "Service Unavailable"}},
-		"array":           {503, `[1]`, Error{Message: "Service Unavailable"}},
 		"control characters": {400, `{"error":{"code":"A","message":"a\u0000b\u001b[31mred\nline\u202eright"}}`,
 			Error{Code: "A", Message: "a b [31mred lineright"}},
 		"long": {400, `{"error":{"code":"A","message":"` + strings.Repeat("ä", 10_000) + `"}}`,
 			Error{Code: "A", Message: strings.Repeat("ä", maxMessage-1) + "…"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			client := newClient(t, testConfig(answersWith(test.status, test.body)))
-			_, err := client.Kubeconfig(t.Context(), "c")
-			got := asError(err)
-			if got == nil {
-				t.Fatalf("got %v", err)
-			}
-			if got.Code != test.want.Code || got.Message != test.want.Message || got.Field != test.want.Field ||
-				got.RequestID != test.want.RequestID || got.Status != test.status {
-				t.Errorf("got %+v, want %+v", *got, test.want)
-			}
-		})
+		_, err := newClient(t, testConfig(answersWith(test.status, test.body))).Kubeconfig(t.Context(), "c")
+		test.want.Status, test.want.Endpoint = test.status, routeKubeconfig.String()
+		if diff := cmp.Diff(&test.want, asError(err), cmpopts.IgnoreUnexported(Error{})); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", name, diff)
+		}
 	}
 }
 
@@ -97,14 +75,10 @@ func TestErrorTextIsStable(t *testing.T) {
 	if a.Error() != b.Error() {
 		t.Errorf("%q differs from %q", a, b)
 	}
-	var texts []string
-	for port := range 2 {
+	var texts [2]string
+	for port := range texts {
 		read := &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Err: errors.New("connection reset")}
-		_, err := newClient(t, testConfig(roundTrip(func(*http.Request) (*http.Response, error) { return nil, read }))).Instances(t.Context())
-		texts = append(texts, err.Error())
-		if !IsUnavailable(err) {
-			t.Errorf("%v is not unavailable", err)
-		}
+		texts[port] = look(t, newClient(t, testConfig(roundTrip(func(*http.Request) (*http.Response, error) { return nil, read })))).Error()
 	}
 	if texts[0] != texts[1] {
 		t.Errorf("%q differs from %q", texts[0], texts[1])
@@ -118,19 +92,15 @@ func TestWhatWasRefused(t *testing.T) {
 		err  error
 		want string
 	}{
-		"nothing":           {nil, ""},
-		"the configuration": {&Error{kind: kindUnauthorized}, ""},
-		"the credentials":   {&Error{Endpoint: routeLogin.String(), Status: 401}, ""},
-		"to send a code":    {&Error{Endpoint: routeSendOTP.String(), Status: 401}, ""},
-		"the code":          {&Error{Endpoint: routeVerifyOTP.String(), Status: 401, Code: "X"}, "code"},
-		"no code, but busy": {&Error{Endpoint: routeVerifyOTP.String(), Status: 503}, ""},
-		"the token":         {&Error{Endpoint: routeVersions.String(), Status: 401, Code: "X"}, "token"},
-		"by a proxy":        {&Error{Endpoint: routeVersions.String(), Status: 401}, ""},
-		"the call":          {&Error{Endpoint: routeVersions.String(), Status: 404}, ""},
-		"no connection":     {&Error{cause: net.ErrClosed}, ""},
-		"a certificate":     {&Error{cause: x509.HostnameError{}}, "certificate"},
-		"a proxy":           {&Error{Status: 407}, "proxy"},
-		"a proxy, CONNECT":  {&Error{cause: errProxyCredentials}, "proxy"},
+		"nothing":          {nil, ""},
+		"the credentials":  {&Error{Endpoint: routeLogin.String(), Status: 401}, ""},
+		"the code":         {&Error{Endpoint: routeVerifyOTP.String(), Status: 401, Code: "X"}, "code"},
+		"the token":        {&Error{Endpoint: routeVersions.String(), Status: 401, Code: "X"}, "token"},
+		"by a proxy":       {&Error{Endpoint: routeVersions.String(), Status: 401}, ""},
+		"the call":         {&Error{Endpoint: routeVersions.String(), Status: 404}, ""},
+		"a certificate":    {&Error{cause: x509.HostnameError{}}, "certificate"},
+		"a proxy":          {&Error{Status: 407}, "proxy"},
+		"a proxy, CONNECT": {&Error{cause: errProxyCredentials}, "proxy"},
 	} {
 		got := ""
 		for what, is := range map[string]func(error) bool{
@@ -172,21 +142,5 @@ func TestRetryAtOfARefusal(t *testing.T) {
 				t.Errorf("%d %s with %s: RetryAt in %v, %v", test.status, test.body, test.header, wait, ok)
 			}
 		})
-	}
-}
-
-// TestFailedJobs checks the class of a failed job's error in each shape. An unknown code has no class, because a job has no status that could
-// decide instead.
-func TestFailedJobs(t *testing.T) {
-	for code, want := range map[Code]string{
-		CodeInvalidParameter: "invalid", CodeResourceNotFound: "not found", CodeResourceBusy: "busy", CodeQuotaExceeded: "quota",
-		CodeInsufficientCapacity: "capacity", CodeOperationNotAllowed: "not allowed", "BRAND_NEW": "",
-	} {
-		for _, shape := range []string{`{"code":%q,"message":"m"}`, `{"error":{"code":%q,"message":"m"}}`, `"%s: m"`} {
-			job, ok := parseJob(fmt.Appendf(nil, `{"status":"failed","error":`+shape+`}`, code), nil)
-			if got := which(t, job.Error); !ok || !job.Failed() || !strings.HasSuffix(job.Error.Message, "m") || got != want {
-				t.Errorf("%s as %s: %q, want %q: %v", code, shape, got, want, job.Error)
-			}
-		}
 	}
 }

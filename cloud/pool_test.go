@@ -4,7 +4,6 @@ package cloud
 
 import (
 	"fmt"
-	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +20,13 @@ func pooled(t *testing.T, p *Pool, config Config) *Client {
 	return c
 }
 
+// anyPassword returns a portal that accepts every password.
+func anyPassword() *doorman {
+	d := newDoorman()
+	d.password = ""
+	return d
+}
+
 // proved returns the identity's client after a login.
 func proved(t *testing.T, p *Pool, config Config) *Client {
 	t.Helper()
@@ -35,7 +41,7 @@ func proved(t *testing.T, p *Pool, config Config) *Client {
 // limiter for each account.
 func TestPoolKeepsOneClientPerIdentity(t *testing.T) {
 	var pool Pool
-	base := testConfig(&office{open: true})
+	base := testConfig(anyPassword())
 	first := proved(t, &pool, base)
 	if pooled(t, &pool, base) != first {
 		t.Error("the same identity got another client")
@@ -83,9 +89,9 @@ func TestPoolForgetsInTime(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var pool Pool
-			first := proved(t, &pool, testConfig(&office{open: true}))
+			first := proved(t, &pool, testConfig(anyPassword()))
 			time.Sleep(unused)
-			again := proved(t, &pool, testConfig(&office{open: true}))
+			again := proved(t, &pool, testConfig(anyPassword()))
 			if (again == first) != want.client || (again.Limiter() == first.Limiter()) != want.limiter {
 				t.Errorf("after %v the client is kept: %t, its limiter: %t", unused, again == first, again.Limiter() == first.Limiter())
 			}
@@ -124,83 +130,15 @@ func TestPoolDropsTheLongestUnused(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
-		first := proved(t, &pool, testConfig(&office{open: true}))
+		first := proved(t, &pool, testConfig(anyPassword()))
 		for range 10 {
 			time.Sleep(50 * time.Minute)
-			pooled(t, &pool, testConfig(&office{open: true}))
+			pooled(t, &pool, testConfig(anyPassword()))
 		}
-		other := testConfig(&office{open: true})
+		other := testConfig(anyPassword())
 		other.Password = "another"
 		if proved(t, &pool, other).Limiter() != first.Limiter() {
 			t.Error("the limiter of a client in use was dropped")
-		}
-	})
-}
-
-// TestShareOfEveryAccount checks that the pool's share applies to all accounts, and that the requests per minute of an identity are those
-// of the whole account.
-func TestShareOfEveryAccount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pool := Pool{Options: ratelimit.Options{AccountShare: 0.5}}
-		o := &office{}
-		for email, limit := range map[string]int{"a@portal.test": 0, "b@portal.test": 600} {
-			config := testConfig(o)
-			config.Email, config.RequestsPerMinute = email, limit
-			g := proved(t, &pool, config).Limiter()
-			before := g.Stats()
-			time.Sleep(100 * time.Millisecond)
-			want := float64(before.Limit) / 60 / 10 / 2
-			if got := g.Stats().Tokens - before.Tokens; !near(before.Share, 0.5) || !near(got, want) || limit > 0 && before.Limit != limit {
-				t.Errorf("with %d a minute, %v tokens come in a tenth of a second, want %v: %+v", limit, got, want, before)
-			}
-		}
-	})
-}
-
-// near compares figures that are computed in steps.
-func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
-
-// TestOwnersDoNotEvictEachOther checks that one owner's new identities evict only its own clients, the longest unused first, and that a
-// client of two owners stays while one of them uses it.
-func TestOwnersDoNotEvictEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var pool Pool
-		as := func(owner, password string) *Client {
-			config := testConfig(noTransport{t})
-			config.Owner, config.Password = owner, password
-			time.Sleep(time.Millisecond)
-			return pooled(t, &pool, config)
-		}
-		theirs, shared := as("b", "b"), as("b", "shared")
-		if as("a", "shared") != shared {
-			t.Error("two owners of the same identity have two clients")
-		}
-		var own []*Client
-		for i := range ownerSize - 1 {
-			own = append(own, as("a", fmt.Sprint(i)))
-		}
-		if n := len(pool.clients); n != ownerSize+1 {
-			t.Fatalf("%d clients, want one more than an owner may hold", n)
-		}
-		as("a", "0")
-		as("a", "one more") // evicts the shared client, which the other owner keeps
-		as("a", "and another")
-		if as("b", "shared") != shared {
-			t.Error("the pool dropped a client of another owner")
-		}
-		for i, want := range []bool{true, false, true} {
-			if kept := as("a", fmt.Sprint(i)) == own[i]; kept != want && i != 2 {
-				t.Errorf("client %d is kept: %t", i, kept)
-			}
-		}
-		for i := range 2 * poolSize {
-			as("a", fmt.Sprint("new ", i))
-		}
-		if as("b", "b") != theirs {
-			t.Error("one owner's identities evicted another owner's client")
-		}
-		if n := len(pool.clients); n != ownerSize+2 {
-			t.Errorf("%d clients, want %d of one owner and 2 of the other", n, ownerSize)
 		}
 	})
 }
@@ -246,7 +184,7 @@ func TestManyIdentitiesOfAnOwner(t *testing.T) {
 func TestAccountsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
-		config := testConfig(&office{open: true})
+		config := testConfig(anyPassword())
 		kept := proved(t, &pool, config).Limiter()
 		var second *ratelimit.Limiter
 		for i := range poolSize + 50 {

@@ -100,12 +100,12 @@ func resourceGaps() []Gap {
 			{"by a job", "202 with a job", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "A person enters network.id.", Effect: NeedsPerson},
 		{Name: "job error", Where: "Job: form of error", Shapes: []Shape{
-			{"object", `{"code": ..., "message": ...}`, "cloud: TestFailedJobs"},
+			{"object", `{"code": ..., "message": ...}`, "cloud: TestEndpoints"},
 			{"whole error body", `{"error": {"code": ...}}`, "cloud: TestEndpoints"},
-			{"string", `"CODE: message"`, "cloud: TestFailedJobs"},
+			{"string", `"CODE: message"`, "cloud: TestEndpoints"},
 		}, Otherwise: "The cause of the failure is unknown.", Effect: Works},
 		{Name: "lookup of clusters by name", Where: "Limits 4: clients look resources up by name; no endpoint lists clusters", Shapes: []Shape{
-			{"answered", `GET /kubernetes-clusters?name= answers with a list`, "cloud: TestUndocumentedQuestionWithAnExpiredToken"},
+			{"answered", `GET /kubernetes-clusters?name= answers with a list`, "cloud: TestLookup"},
 			{"not answered", "any other answer, 401 and 200 with a page included", "cloud/faulttest: TestMatrix"},
 		}, Otherwise: "After a lost answer, a person looks for the cluster.", Effect: Works},
 		{Name: "deletion of a volume", Where: "Jobs and other endpoints: whether DELETE /volumes/{volume_id} is synchronous", Shapes: []Shape{
