@@ -5,10 +5,9 @@
 //
 //	fault_test.go   what each group of methods answers to each fault: the tables to read first
 //	matrix_test.go  runs the tables, and checks that no create is sent twice
-//	job_test.go     jobs that get stuck, fail, are forgotten, or succeed without an id
+//	method_test.go  the methods of the client. No method, endpoint or shape is left out
 //	life_test.go    a cluster's whole life under each shape and option
 //	canary_test.go  secrets are in no error, no printed form and no request log. tap_test.go knows them
-//	whole_test.go   no method, endpoint or shape is left out
 //
 // The tests of package cloud test single rules in more depth.
 package faulttest

@@ -46,13 +46,11 @@ const statuses = `
 302                              invalid       unknown       unknown       unknown       not-portal    not-portal    not-portal
 400                              invalid       invalid       invalid       invalid       unauthorized  unauthorized  unauthorized
 401                              unauthorized  unauthorized  unauthorized  unauthorized  unauthorized  unauthorized  unauthorized
-402                              invalid       invalid       invalid       invalid       unauthorized  unauthorized  unauthorized
 403                              forbidden     forbidden     forbidden     forbidden     unauthorized  unauthorized  unauthorized
 404                              not-found     not-found     not-found     not-found     not-portal    not-portal    not-portal
 405                              unsupported   unsupported   unsupported   unsupported   not-portal    not-portal    not-portal
 408                              unavailable   unavailable   unavailable   unavailable   unavailable   unavailable   unavailable
 409                              not-allowed   not-allowed   not-allowed   not-allowed   unauthorized  unauthorized  unauthorized
-418                              invalid       invalid       invalid       invalid       unauthorized  unauthorized  unauthorized
 422                              invalid       invalid       invalid       invalid       unauthorized  unauthorized  unauthorized
 429                              rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited
 500                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
@@ -73,13 +71,10 @@ const pages = `
 403                              unavailable   unknown       unknown       unknown       not-portal    not-portal    not-portal
 404                              unavailable   unknown       unknown       unknown       not-portal    not-portal    not-portal
 405                              unsupported   unknown       unknown       unknown       not-portal    not-portal    not-portal
-409                              unavailable   unknown       unknown       unknown       not-portal    not-portal    not-portal
-422                              unavailable   unknown       unknown       unknown       not-portal    not-portal    not-portal
 429                              rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited
 500                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
 502                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
 503                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
-504                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
 524                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
 `
 

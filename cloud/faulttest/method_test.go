@@ -26,34 +26,24 @@ type method struct {
 
 // methods are all methods that call the portal.
 var methods = []method{
-	{name: "VPCs", group: "read", verb: "GET", path: "/vpcs", call: func(ctx context.Context, s *scene) error {
-		_, err := s.client.VPCs(ctx, "default")
-		return err
-	}},
-	{name: "KubernetesVersions", group: "read", verb: "GET", path: "/kubernetes-versions", call: func(ctx context.Context, s *scene) error {
-		_, err := s.client.KubernetesVersions(ctx)
-		return err
-	}},
-	{name: "FindClusters", group: "read", verb: "GET", path: "/kubernetes-clusters", absent: "unsupported", call: func(ctx context.Context, s *scene) error {
-		_, err := s.client.FindClusters(ctx, "demo")
-		return err
-	}},
-	{name: "Kubeconfig", group: "read", verb: "GET", path: "/kubernetes-clusters/{cluster_id}/config", call: func(ctx context.Context, s *scene) error {
-		_, err := s.client.Kubeconfig(ctx, s.cluster)
-		return err
-	}},
-	{name: "Job", group: "read", verb: "GET", path: "/jobs/{job_id}", call: func(ctx context.Context, s *scene) error {
-		_, err := s.client.Job(ctx, s.job)
-		return err
-	}},
-	{name: "Instances", group: "read", verb: "GET", path: "/instances", call: func(ctx context.Context, s *scene) error {
-		_, err := s.client.Instances(ctx)
-		return err
-	}},
-	{name: "Instance", group: "read", verb: "GET", path: "/instances/{instance_id}", call: func(ctx context.Context, s *scene) error {
-		_, err := s.client.Instance(ctx, s.instance)
-		return err
-	}},
+	{name: "VPCs", group: "read", verb: "GET", path: "/vpcs",
+		call: reads(func(ctx context.Context, s *scene) ([]cloud.VPC, error) { return s.client.VPCs(ctx, "default") })},
+	{name: "KubernetesVersions", group: "read", verb: "GET", path: "/kubernetes-versions",
+		call: reads(func(ctx context.Context, s *scene) ([]cloud.KubernetesVersion, error) {
+			return s.client.KubernetesVersions(ctx)
+		})},
+	{name: "FindClusters", group: "read", verb: "GET", path: "/kubernetes-clusters", absent: "unsupported",
+		call: reads(func(ctx context.Context, s *scene) ([]cloud.Cluster, error) {
+			return s.client.FindClusters(ctx, "demo")
+		})},
+	{name: "Kubeconfig", group: "read", verb: "GET", path: "/kubernetes-clusters/{cluster_id}/config",
+		call: reads(func(ctx context.Context, s *scene) ([]byte, error) { return s.client.Kubeconfig(ctx, s.cluster) })},
+	{name: "Job", group: "read", verb: "GET", path: "/jobs/{job_id}",
+		call: reads(func(ctx context.Context, s *scene) (cloud.Job, error) { return s.client.Job(ctx, s.job) })},
+	{name: "Instances", group: "read", verb: "GET", path: "/instances",
+		call: reads(func(ctx context.Context, s *scene) ([]cloud.Instance, error) { return s.client.Instances(ctx) })},
+	{name: "Instance", group: "read", verb: "GET", path: "/instances/{instance_id}",
+		call: reads(func(ctx context.Context, s *scene) (cloud.Instance, error) { return s.client.Instance(ctx, s.instance) })},
 
 	{name: "CreateVPC", group: "change", verb: "POST", path: "/vpcs", call: started(func(ctx context.Context, s *scene) (cloud.Job, error) {
 		return s.client.CreateVPC(ctx, cloud.CreateVPCRequest{Name: "mine"})
@@ -62,42 +52,41 @@ var methods = []method{
 		created, err := s.client.CreateNetwork(ctx, cloud.CreateNetworkRequest{CIDR: "10.1.0.0/24"})
 		return created.Job, err
 	})},
-	{name: "CreateCluster", group: "change", verb: "POST", path: "/kubernetes-clusters", call: started(func(ctx context.Context, s *scene) (cloud.Job, error) {
-		return s.client.CreateCluster(ctx, s.request())
-	})},
-	{name: "CreateCluster: waiting", group: "change", verb: "POST", path: "/kubernetes-clusters", waits: true, call: started(func(ctx context.Context, s *scene) (cloud.Job, error) {
-		return s.client.CreateCluster(ctx, s.request())
-	})},
-	{name: "ScaleCluster", group: "change", verb: "POST", path: "/kubernetes-clusters/{cluster_id}/scale", call: started(func(ctx context.Context, s *scene) (cloud.Job, error) {
-		return s.client.ScaleCluster(ctx, s.cluster, 2)
-	})},
-	{name: "UpgradeCluster", group: "change", verb: "POST", path: "/kubernetes-clusters/{cluster_id}/upgrade", call: started(func(ctx context.Context, s *scene) (cloud.Job, error) {
-		return s.client.UpgradeCluster(ctx, s.cluster, s.portal.Versions()[1].ID)
-	})},
-	{name: "DeleteCluster", group: "change", verb: "DELETE", path: "/kubernetes-clusters/{cluster_id}", call: started(func(ctx context.Context, s *scene) (cloud.Job, error) {
-		return s.client.DeleteCluster(ctx, s.cluster)
-	})},
+	{name: "CreateCluster", group: "change", verb: "POST", path: "/kubernetes-clusters", call: started(createCluster)},
+	{name: "CreateCluster: waiting", group: "change", verb: "POST", path: "/kubernetes-clusters", waits: true, call: started(createCluster)},
+	{name: "ScaleCluster", group: "change", verb: "POST", path: "/kubernetes-clusters/{cluster_id}/scale",
+		call: started(func(ctx context.Context, s *scene) (cloud.Job, error) {
+			return s.client.ScaleCluster(ctx, s.cluster, 2)
+		})},
+	{name: "UpgradeCluster", group: "change", verb: "POST", path: "/kubernetes-clusters/{cluster_id}/upgrade",
+		call: started(func(ctx context.Context, s *scene) (cloud.Job, error) {
+			return s.client.UpgradeCluster(ctx, s.cluster, s.portal.Versions()[1].ID)
+		})},
+	{name: "DeleteCluster", group: "change", verb: "DELETE", path: "/kubernetes-clusters/{cluster_id}",
+		call: started(func(ctx context.Context, s *scene) (cloud.Job, error) { return s.client.DeleteCluster(ctx, s.cluster) })},
 
-	{name: "DeleteVolume", group: "quiet", verb: "DELETE", path: "/volumes/{volume_id}", call: started(func(ctx context.Context, s *scene) (cloud.Job, error) {
-		return s.client.DeleteVolume(ctx, s.volume)
-	})},
-	{name: "DisableMFA", group: "quiet", verb: "POST", path: "/admin/mfa/disable/{idp}", call: func(ctx context.Context, s *scene) error {
-		return s.client.DisableMFA(ctx, emulator.DefaultIDP)
-	}},
-	{name: "RequestPasswordReset", group: "open", verb: "POST", path: "/reset-password", call: func(ctx context.Context, s *scene) error {
-		return s.client.RequestPasswordReset(ctx, email)
-	}},
-	{name: "ResetPassword", group: "open", verb: "POST", path: "/reset-password/{RESET_PASSWORD_TOKEN}", ahead: "not-found", call: func(ctx context.Context, s *scene) error {
-		return s.client.ResetPassword(ctx, s.reset, "another")
-	}},
+	{name: "DeleteVolume", group: "quiet", verb: "DELETE", path: "/volumes/{volume_id}",
+		call: started(func(ctx context.Context, s *scene) (cloud.Job, error) { return s.client.DeleteVolume(ctx, s.volume) })},
+	{name: "DisableMFA", group: "quiet", verb: "POST", path: "/admin/mfa/disable/{idp}",
+		call: func(ctx context.Context, s *scene) error { return s.client.DisableMFA(ctx, emulator.DefaultIDP) }},
+	{name: "RequestPasswordReset", group: "open", verb: "POST", path: "/reset-password",
+		call: func(ctx context.Context, s *scene) error { return s.client.RequestPasswordReset(ctx, email) }},
+	{name: "ResetPassword", group: "open", verb: "POST", path: "/reset-password/{RESET_PASSWORD_TOKEN}", ahead: "not-found",
+		call: func(ctx context.Context, s *scene) error { return s.client.ResetPassword(ctx, s.reset, "another") }},
 
-	{name: "UserID: login", group: "login", verb: "POST", path: "/login", call: userID},
-	{name: "Login", group: "login", verb: "POST", path: "/login", call: func(ctx context.Context, s *scene) error {
-		_, err := s.client.Login(ctx)
+	{name: "UserID: login", group: "login", verb: "POST", path: "/login", call: reads(userID)},
+	{name: "Login", group: "login", verb: "POST", path: "/login",
+		call: reads(func(ctx context.Context, s *scene) (cloud.Login, error) { return s.client.Login(ctx) })},
+	{name: "UserID: send-otp", group: "send", verb: "POST", path: "/mfa/send-otp", call: reads(userID)},
+	{name: "UserID: verify-otp", group: "verify", verb: "POST", path: "/mfa/verify-otp", call: reads(userID)},
+}
+
+// reads adapts a method that returns something.
+func reads[T any](read func(context.Context, *scene) (T, error)) func(context.Context, *scene) error {
+	return func(ctx context.Context, s *scene) error {
+		_, err := read(ctx, s)
 		return err
-	}},
-	{name: "UserID: send-otp", group: "send", verb: "POST", path: "/mfa/send-otp", call: userID},
-	{name: "UserID: verify-otp", group: "verify", verb: "POST", path: "/mfa/verify-otp", call: userID},
+	}
 }
 
 // started adapts a method that starts a job. The scene records the job.
@@ -109,10 +98,11 @@ func started(start func(context.Context, *scene) (cloud.Job, error)) func(contex
 	}
 }
 
-func userID(ctx context.Context, s *scene) error {
-	_, err := s.client.UserID(ctx)
-	return err
+func createCluster(ctx context.Context, s *scene) (cloud.Job, error) {
+	return s.client.CreateCluster(ctx, s.request())
 }
+
+func userID(ctx context.Context, s *scene) (string, error) { return s.client.UserID(ctx) }
 
 // entering reports whether the method is part of a login.
 func (m method) entering() bool {

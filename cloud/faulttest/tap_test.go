@@ -4,6 +4,7 @@ package faulttest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
@@ -56,18 +58,8 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	raw, readErr := io.ReadAll(response.Body)
 	t.fields(raw, "token", "kubeconfig")
-	response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(raw), failing{readErr}))
+	response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(raw), iotest.ErrReader(cmp.Or(readErr, io.EOF))))
 	return response, nil
-}
-
-// failing returns the error with which reading ended.
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) {
-	if f.err != nil {
-		return 0, f.err
-	}
-	return 0, io.EOF
 }
 
 func (t *tap) fields(raw []byte, names ...string) {
