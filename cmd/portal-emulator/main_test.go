@@ -5,10 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -22,6 +18,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
@@ -82,64 +79,47 @@ func write(t *testing.T, name, content string) string {
 	return path
 }
 
-// post makes a JSON request and returns status and body.
-func post(t *testing.T, client *http.Client, url, body string) (int, string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	response, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(content)
-}
-
-// trusting is a client that knows the CA from a file.
-func trusting(t *testing.T, caFile string) *http.Client {
+// client is the user's client, which knows the CA from a file.
+func client(t *testing.T, out *output, caFile, email, password string) *cloud.Client {
 	t.Helper()
 	ca, err := os.ReadFile(caFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(ca)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
-	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: 10 * time.Second}
+	c, err := cloud.New(cloud.Config{BaseURL: printed(t, out, "URL"), Email: email, Password: password, CABundle: ca})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
 }
 
 // TestFirstUse: the output is enough to log in, and to use the admin listener.
 func TestFirstUse(t *testing.T) {
 	ca, requestLog := filepath.Join(t.TempDir(), "ca.crt"), filepath.Join(t.TempDir(), "request-log.txt")
 	out, stop := start(t, "--ca-file", ca, "--request-log", requestLog, "--seed", "42")
-	client, url, password := trusting(t, ca), printed(t, out, "URL"), printed(t, out, "Password")
-	login := fmt.Sprintf(`{"email":%q,"password":%q}`, printed(t, out, "E-mail"), password)
-	if status, body := post(t, client, url+"/login", login); status != 200 {
-		t.Errorf("login: %d %s", status, body)
+	password := printed(t, out, "Password")
+	c := client(t, out, ca, printed(t, out, "E-mail"), password)
+	if _, err := c.KubernetesVersions(t.Context()); err != nil {
+		t.Error(err)
 	}
-	if status, body := post(t, http.DefaultClient, printed(t, out, "Admin")+"/faults", `{"path":"/login","status":503}`); status != 200 {
-		t.Errorf("admin: %d %s", status, body)
+	response, err := http.Post(printed(t, out, "Admin")+"/faults", "application/json", strings.NewReader(`{"path":"/vpcs","status":503}`))
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("admin: %v, %v", response, err)
 	}
-	if status, _ := post(t, client, url+"/login", login); status != 503 {
-		t.Errorf("login with a fault: %d", status)
+	_ = response.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	if _, err := c.VPCs(t.Context(), ""); !cloud.IsUnavailable(err) {
+		t.Errorf("with a fault: %v", err)
 	}
 	if seed := printed(t, out, "Seed"); seed != "42" {
 		t.Errorf("seed %s", seed)
 	}
-	http.DefaultClient.CloseIdleConnections()
 	if err := stop(); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 	written, err := os.ReadFile(requestLog)
-	if err != nil || !strings.Contains(string(written), "POST /login → 503") || strings.Contains(string(written), password) {
+	if err != nil || !strings.Contains(string(written), "GET /vpcs → 503") || strings.Contains(string(written), password) {
 		t.Errorf("request log %v:\n%s", err, written)
 	}
 }
@@ -148,23 +128,16 @@ func TestFirstUse(t *testing.T) {
 func TestFiles(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	users := write(t, "users.yaml", "- email: ops@portal.example\n  password: canary\n  role: User\n- email: b@portal.example\n  password: p\n  account: b\n")
-	faults := write(t, "faults.yaml", "- path: /mfa/send-otp\n  status: 503\n  delay: 1ms\n- path: /reset-password\n  code: RESOURCE_BUSY\n")
+	faults := write(t, "faults.yaml", "- path: /vpcs\n  code: RESOURCE_BUSY\n  delay: 1ms\n")
 	shapes := write(t, "shapes.yaml", "codeStatus:\n  RESOURCE_BUSY: 422\n")
 	out, stop := start(t, "--ca-file", ca, "--users-file", users, "--faults", faults, "--shapes", shapes, "--request-log", "-")
-	client, url := trusting(t, ca), printed(t, out, "URL")
-	for path, want := range map[string]int{"/login": 200, "/mfa/send-otp": 503, "/reset-password": 422} {
-		body := ""
-		if path == "/login" {
-			body = `{"email":"ops@portal.example","password":"canary"}`
-		}
-		if status, answer := post(t, client, url+path, body); status != want {
-			t.Errorf("%s: %d %s, want %d", path, status, answer, want)
-		}
+	if _, err := client(t, out, ca, "ops@portal.example", "canary").VPCs(t.Context(), ""); !cloud.IsBusy(err) {
+		t.Error(err)
 	}
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	if text := out.String(); strings.Contains(text, "canary") || !strings.Contains(text, "POST /login → 200") {
+	if text := out.String(); strings.Contains(text, "canary") || !strings.Contains(text, "GET /vpcs → 422") {
 		t.Errorf("output:\n%s", text)
 	}
 }
@@ -172,7 +145,17 @@ func TestFiles(t *testing.T) {
 // TestWrongFlags: a wrong flag ends the command with the mistake, and without secrets.
 func TestWrongFlags(t *testing.T) {
 	t.Setenv("KUBEBUILDER_ASSETS", "")
+	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
 	for want, args := range map[string][]string{
+		// Another program has the address.
+		"set --listen to another":       {"--listen", other.Addr().String()},
+		"set --admin-listen to another": {"--admin-listen", other.Addr().String()},
+		"set --page-listen to another":  {"--page-listen", other.Addr().String()},
+
 		"victim order":         {"--victim-order", "largest"},
 		"upgrade style":        {"--upgrade-style", "sudden"},
 		"--job-duration":       {"--job-duration", "crate=1s"},
@@ -190,8 +173,6 @@ func TestWrongFlags(t *testing.T) {
 
 		"base path \"api\"":                       {"--base-path", "api"},
 		"--rate-limit 0: must be more than":       {"--rate-limit", "0"},
-		"--rate-burst 0: must be more than":       {"--rate-burst", "0"},
-		"--max-workers 0: must be more than":      {"--max-workers", "0"},
 		"--token-lifetime 0s: must be more":       {"--token-lifetime", "0s"},
 		"--victim-order: must not be empty":       {"--victim-order", ""},
 		"--kubernetes-versions: must not be":      {"--kubernetes-versions", ""},
@@ -210,26 +191,6 @@ func TestWrongFlags(t *testing.T) {
 		err := cmd.ExecuteContext(t.Context())
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(out.String(), "canary") {
 			t.Errorf("%v: %v\n%s", args, err, out)
-		}
-	}
-}
-
-// TestTakenPort: the message names the flag of the address that another program has.
-func TestTakenPort(t *testing.T) {
-	t.Setenv("KUBEBUILDER_ASSETS", "")
-	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = other.Close() }()
-	for _, flag := range []string{"--listen", "--admin-listen", "--page-listen"} {
-		cmd := newCommand()
-		cmd.SetOut(io.Discard)
-		cmd.SetErr(io.Discard)
-		cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--admin-listen", "", "--page-listen", "", flag, other.Addr().String()})
-		err := cmd.ExecuteContext(t.Context())
-		if err == nil || !strings.HasPrefix(err.Error(), flag+": ") || !strings.Contains(err.Error(), "set "+flag+" to another") {
-			t.Errorf("%s: %v", flag, err)
 		}
 	}
 }
