@@ -8,12 +8,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -26,82 +26,64 @@ const (
 )
 
 // provider is this provider's release as make release-manifests wrote it.
-type provider struct {
-	dir     string // of the release's files
-	version string
-	image   string // of the manager
-}
+type provider struct{ version, image string }
 
-func releasedProvider(root string) (provider, error) {
-	p := provider{dir: filepath.Join(root, "out")}
-	settings, err := os.ReadFile(filepath.Join(root, "clusterctl-settings.json"))
-	if err != nil {
-		return p, err
+func releasedProvider() (p provider, err error) {
+	for _, fact := range []struct {
+		file, pattern string
+		into          *string
+	}{
+		{"clusterctl-settings.json", `"nextVersion": *"([^"]+)"`, &p.version},
+		{"out/" + components, ` image: (\S+)`, &p.image},
+	} {
+		content, err := os.ReadFile(filepath.Join(env.root, fact.file))
+		if err != nil {
+			return p, fmt.Errorf("run make release-manifests: %w", err)
+		}
+		found := regexp.MustCompile(fact.pattern).FindSubmatch(content)
+		if found == nil {
+			return p, fmt.Errorf("%s has no %s", fact.file, fact.pattern)
+		}
+		*fact.into = string(found[1])
 	}
-	var parsed struct {
-		Config struct {
-			NextVersion string `json:"nextVersion"`
-		} `json:"config"`
-	}
-	if err := json.Unmarshal(settings, &parsed); err != nil {
-		return p, err
-	}
-	p.version = parsed.Config.NextVersion
-	manifests, err := os.ReadFile(filepath.Join(p.dir, components))
-	if err != nil {
-		return p, fmt.Errorf("run make release-manifests: %w", err)
-	}
-	_, after, found := strings.Cut(string(manifests), " image: ")
-	if !found {
-		return p, fmt.Errorf("%s names no image", components)
-	}
-	p.image, _, _ = strings.Cut(after, "\n")
 	return p, nil
 }
 
-// repository copies the release to the path that clusterctl expects of a local repository, and returns the URL.
-func (p provider) repository(dir string) (string, error) {
-	release := filepath.Join(dir, "infrastructure-"+providerName, p.version)
-	return filepath.Join(release, components), os.CopyFS(release, os.DirFS(p.dir))
+// release returns the folder of a release in clusterctl's local repository.
+func release(version string) string {
+	return filepath.Join(env.dir, "infrastructure-"+providerName, version)
 }
 
 // clusterctl runs the clusterctl binary with a configuration that names the provider's local repository.
 type clusterctl struct {
-	path, config, home string
-	core, provider     string // name:version, as clusterctl init wants them
+	path, config   string
+	core, provider string // name:version, as clusterctl init wants them
 }
 
-func newClusterctl(ctx context.Context, root, dir string, p provider) (clusterctl, error) {
+func newClusterctl(ctx context.Context) (clusterctl, error) {
 	c := clusterctl{
-		path:     cmp.Or(os.Getenv("E2E_CLUSTERCTL"), filepath.Join(root, "bin", "clusterctl")),
-		config:   filepath.Join(dir, "clusterctl.yaml"),
-		home:     dir,
-		provider: providerName + ":" + p.version,
+		path:     cmp.Or(os.Getenv("E2E_CLUSTERCTL"), filepath.Join(env.root, "bin", "clusterctl")),
+		config:   filepath.Join(env.dir, "clusterctl.yaml"),
+		provider: providerName + ":" + env.provider.version,
 	}
 	if _, err := os.Stat(c.path); err != nil {
 		return c, fmt.Errorf("run make kube: %w", err)
 	}
-	url, err := p.repository(dir)
-	if err != nil {
+	if err := os.CopyFS(release(env.provider.version), os.DirFS(filepath.Join(env.root, "out"))); err != nil {
 		return c, err
 	}
-	var config struct {
-		Providers []map[string]string `json:"providers"`
-	}
-	others := map[string]any{}
+	config := map[string]any{}
 	if file := os.Getenv("E2E_CLUSTERCTL_CONFIG"); file != "" {
 		content, err := os.ReadFile(file)
-		if err != nil {
-			return c, err
-		}
-		if err := errors.Join(yaml.Unmarshal(content, &others), yaml.Unmarshal(content, &config)); err != nil {
+		if err = errors.Join(err, yaml.Unmarshal(content, &config)); err != nil {
 			return c, fmt.Errorf("%s: %w", file, err)
 		}
 	}
-	others["providers"] = append(config.Providers, map[string]string{
-		"name": providerName, "type": "InfrastructureProvider", "url": url,
+	others, _ := config["providers"].([]any)
+	config["providers"] = append(others, map[string]string{
+		"name": providerName, "type": "InfrastructureProvider", "url": filepath.Join(release(env.provider.version), components),
 	})
-	content, err := yaml.Marshal(others)
+	content, err := yaml.Marshal(config)
 	if err != nil {
 		return c, err
 	}
@@ -111,13 +93,11 @@ func newClusterctl(ctx context.Context, root, dir string, p provider) (clusterct
 	return c, errors.Join(err, os.WriteFile(c.config, content, 0o600))
 }
 
-// run runs clusterctl for a management cluster, with additional environment variables, and returns its standard output. Errors contain its
-// standard error.
-func (c clusterctl) run(ctx context.Context, m *management, environment []string, arguments ...string) (string, error) {
-	arguments = append(arguments, "--config", c.config, "--kubeconfig", m.kubeconfig)
-	command := exec.CommandContext(ctx, c.path, arguments...)
-	command.Env = append(os.Environ(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true", "XDG_CONFIG_HOME="+c.home, "CLUSTER_TOPOLOGY=true")
-	command.Env = append(command.Env, environment...)
+// run runs clusterctl and returns its standard output. Errors contain its standard error.
+func (c clusterctl) run(ctx context.Context, arguments ...string) (string, error) {
+	command := exec.CommandContext(ctx, c.path, append(arguments, "--config", c.config, "--kubeconfig", env.home.Kubeconfig)...)
+	command.Env = append(os.Environ(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true", "XDG_CONFIG_HOME="+env.dir, "CLUSTER_TOPOLOGY=true",
+		"PORTAL_ZONE_ID=zone-1", "PORTAL_VPC=default", "PORTAL_SERVICE_OFFERING_ID=offering-4-16", "PORTAL_SSH_KEY_PAIR=ops")
 	var said bytes.Buffer
 	command.Stderr = &said
 	printed, err := command.Output()
@@ -128,16 +108,13 @@ func (c clusterctl) run(ctx context.Context, m *management, environment []string
 }
 
 // init installs Cluster API and the provider. Bootstrap and control plane providers are not needed, because the portal does their work.
-func (c clusterctl) init(ctx context.Context, m *management) error {
-	if _, err := c.run(ctx, m, nil, "init", "--core", c.core, "--bootstrap", "-", "--control-plane", "-",
-		"--infrastructure", c.provider, "--wait-providers"); err != nil {
-		return err
-	}
-	return m.waitForWebhooks(ctx)
+func (c clusterctl) init(ctx context.Context) error {
+	_, err := c.run(ctx, "init", "--core", c.core, "--bootstrap", "-", "--control-plane", "-", "--infrastructure", c.provider, "--wait-providers")
+	return err
 }
 
 // remove deletes what init installed of the provider.
-func (c clusterctl) remove(ctx context.Context, m *management) error {
-	_, err := c.run(ctx, m, nil, "delete", "--infrastructure", providerName, "--include-crd", "--include-namespace")
+func (c clusterctl) remove(ctx context.Context) error {
+	_, err := c.run(ctx, "delete", "--infrastructure", providerName, "--include-crd", "--include-namespace")
 	return err
 }

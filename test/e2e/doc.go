@@ -4,28 +4,24 @@
 // local repository on a kind management cluster. The emulated portal runs as a Pod.
 //
 //	make test-e2e
-//	go test -tags e2e,fieldsv1string ./test/e2e -v -timeout 60m -run 'TestSpecs/together/^move'
+//	go test -tags e2e,fieldsv1string ./test/e2e -v -timeout 60m -run TestQuickStart
 //
 // # What runs where
 //
 // The tests create a kind cluster with kind's Go packages, and load images from docker into its nodes. The emulator runs on one of the
-// nodes and uses the node's network. So the portal and the API servers of all its clusters have that node's address, and the second
-// management cluster of the spec of clusterctl move can reach them too. The emulator keeps its state in memory, so its Pod is never
-// restarted. The tests read its request log and set faults through its admin listener. The listener is on the node's loopback only, so the
-// tests use a port forward.
+// nodes and uses the node's network, so the portal and the API servers of all its clusters have that node's address. The emulator keeps its
+// state in memory, so its Pod is never restarted. The tests read its request log and set a fault through its admin listener. The listener is
+// on the node's loopback only, so the tests use port forwards.
 //
-// The tests use the clusterctl binary for a user's clusterctl commands: init, generate, describe, get kubeconfig, move, upgrade. They use a
-// client for a user's kubectl commands. They read nothing from inside our manager.
+// The tests use the clusterctl binary for a user's clusterctl commands: init, generate, get kubeconfig, upgrade. They use a client for a
+// user's kubectl commands. They read nothing from inside our manager. Lives that need no images and no kubelets run in sandboxes: test/stories
+// kills the manager, test/ownership moves Clusters, and test/topology uses a ClusterClass.
 //
-// # Specs
+// Each test ends with nothing left in its namespace and at the portal. By then the portal has refused no request as a violation of the
+// specification, and no container was restarted.
 //
-// specs_test.go has the list of specs. Each spec has its own namespace and portal account, so the request log of the account holds only the
-// spec's requests. Specs that end the manager run first, one at a time, because they would disturb a Cluster that is being created. All
-// others run concurrently. Every spec ends with nothing left in its namespace and at the portal. After the last spec, the tests check that
-// the portal has refused no request as a violation of the specification, and that no container was restarted unless a spec killed it.
-//
-// When a spec fails, the tests write to _artifacts/ the output of clusterctl describe, the objects and events of the spec's namespace, the
-// request log of its account, and the logs of all managers. The artifacts contain no Secrets.
+// A test that fails logs the objects in its namespace and the portal's request log. If a test fails, the logs of all managers are written to
+// _artifacts/. Neither contains Secrets.
 //
 // # Variables
 //
@@ -39,6 +35,6 @@
 //	E2E_USE_EXISTING       kubeconfig of an existing management cluster. The tests load no images into it: its nodes pull
 //	                       our image and E2E_EMULATOR_IMAGE themselves. The tests remove what they installed.
 //	E2E_EMULATOR_IMAGE     image of the emulator (default: one is built from bin/ and loaded)
-//	E2E_KEEP               not empty: clusters stay, and the end of the output says how to reach them
-//	E2E_ARTIFACTS          directory for what explains why a spec failed (default: _artifacts)
+//	E2E_KEEP               not empty: the cluster stays, and the end of the output says how to reach it
+//	E2E_ARTIFACTS          directory for the logs of a run that failed (default: _artifacts)
 package e2e

@@ -17,7 +17,7 @@ type row struct {
 const (
 	kubeadmMachines = "The portal owns the control nodes. They have no Machines and no KubeadmControlPlane."
 	conformance     = "The nodes of the emulated portal run no containers. At a real portal this tests the portal's Kubernetes."
-	selfHosted      = "The nodes of the emulated portal run no containers. test/e2e moves Clusters between management clusters, on kind."
+	selfHosted      = "The nodes of the emulated portal run no containers. test/ownership moves Clusters between management clusters."
 	oldReleases     = "It installs releases as images with clusterctl, in a kind cluster of its own. In the sandbox they are processes. There make test-upgrade replaces the previous release, and on kind test/e2e does, with clusterctl upgrade apply."
 	extension       = "Upstream's test extension works with a KubeadmControlPlane only."
 	addressFamilies = "The portal decides on the addresses of its nodes."
