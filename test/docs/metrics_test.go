@@ -13,7 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -21,6 +20,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
 // registry records registered collectors, so that the test can read their descriptions.
@@ -48,10 +48,6 @@ func gathered(t *testing.T) map[string]string {
 	controlPlane.Status.Conditions = []metav1.Condition{{Type: infrav1.AvailableCondition}}
 	controlPlane.Status.KubeconfigExpires = &metav1.Time{Time: time.Now()}
 	operation.State{Last: &operation.Operation{Type: operation.Scale, JobID: "a", Time: metav1.Now()}}.Put(controlPlane)
-	scheme := runtime.NewScheme()
-	if err := infrav1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	elected := make(chan struct{})
 	close(elected)
 	accounts := &metrics.Accounts{}
@@ -64,7 +60,7 @@ func gathered(t *testing.T) map[string]string {
 	metrics.UndrainedRemoved("default", "a", 1)
 
 	r := &registry{Registry: prometheus.NewRegistry()}
-	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(controlPlane).Build()
+	reader := fake.NewClientBuilder().WithScheme(schemes.Of(t, infrav1.AddToScheme)).WithObjects(controlPlane).Build()
 	if err := metrics.Register(r, accounts, &metrics.Operations{Reader: reader, Elected: elected}); err != nil {
 		t.Fatal(err)
 	}
@@ -98,25 +94,12 @@ func TestEveryMetricIsExplained(t *testing.T) {
 	p := read(t, reference)
 	got := map[string]string{}
 	for _, cells := range metricRow.FindAllStringSubmatch(p.section(t, "Metrics"), -1) {
-		name := cells[1]
-		if _, twice := got[name]; twice {
-			t.Errorf("%s is explained twice", name)
+		if got[cells[1]] != "" || strings.TrimSpace(cells[4]) == "" {
+			t.Errorf("the page does not explain %s, or explains it twice", cells[1])
 		}
-		got[name] = fmt.Sprintf("%s %s", cells[2], strings.ReplaceAll(cells[3], "`", ""))
-		if strings.TrimSpace(cells[4]) == "" {
-			t.Errorf("the page does not explain %s", name)
-		}
+		got[cells[1]] = fmt.Sprintf("%s %s", cells[2], strings.ReplaceAll(cells[3], "`", ""))
 	}
-	for name, what := range want {
-		if got[name] != what {
-			t.Errorf("%s is %q, and %s says %q", name, what, reference, got[name])
-		}
-	}
-	for name := range got {
-		if want[name] == "" {
-			t.Errorf("%s explains %s, which does not exist", reference, name)
-		}
-	}
+	same(t, "metrics", want, got)
 	for _, name := range metricName.FindAllString(p.code, -1) {
 		if want[name] == "" && want[ofHistogram.ReplaceAllString(name, "")] == "" && name != "capportal_" {
 			t.Errorf("%s uses %s, which does not exist", reference, name)

@@ -8,19 +8,24 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
-const root = "../.."
-
-// development is the folder of the pages for contributors.
-const development = "docs/development"
+const (
+	root = "../.."
+	// development is the folder of the pages for contributors.
+	development = "docs/development"
+	reference   = "docs/reference.md"
+)
 
 // page is one Markdown file, with its code separated from its text.
 type page struct {
 	path string // relative to the root
-	text string // code blanked
+	text string // without code blocks
 	code string // the text of code blocks and spans, a line or span per line
 }
 
@@ -36,15 +41,29 @@ func pages(t *testing.T) (all []page) {
 func files(t *testing.T, patterns ...string) (paths []string) {
 	t.Helper()
 	for _, pattern := range patterns {
-		found, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil || len(found) == 0 {
-			t.Fatalf("no file matches %s: %v", pattern, err)
+		found := glob(t, pattern)
+		if len(found) == 0 {
+			t.Fatalf("no file matches %s", pattern)
 		}
 		for _, path := range found {
 			if !strings.HasSuffix(path, "_test.go") {
-				paths = append(paths, strings.TrimPrefix(path, root+"/"))
+				paths = append(paths, path)
 			}
 		}
+	}
+	return paths
+}
+
+// glob returns the paths that match the pattern and exist, relative to the root.
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths = slices.DeleteFunc(paths, func(path string) bool { _, err := os.Stat(path); return err != nil })
+	for i := range paths {
+		paths[i] = strings.TrimPrefix(paths[i], root+"/")
 	}
 	return paths
 }
@@ -63,7 +82,6 @@ var codeSpan = regexp.MustCompile("`([^`]+)`")
 
 func read(t *testing.T, path string) page {
 	t.Helper()
-	p := page{path: path}
 	var text, code strings.Builder
 	fenced := false
 	for line := range strings.Lines(source(t, path)) {
@@ -82,8 +100,7 @@ func read(t *testing.T, path string) page {
 	if fenced {
 		t.Errorf("%s: a code block is not closed", path)
 	}
-	p.text, p.code = text.String(), code.String()
-	return p
+	return page{path, text.String(), code.String()}
 }
 
 // section returns the text under a second-level heading, up to the next one.
@@ -97,20 +114,25 @@ func (p page) section(t *testing.T, heading string) string {
 	return body
 }
 
-// anchors returns the anchors of a page's headings.
-func (p page) anchors() map[string]bool {
-	known := map[string]bool{}
-	for line := range strings.Lines(p.text) {
-		if title := strings.TrimLeft(line, "#"); title != line {
-			known[anchor(title)] = true
-		}
-	}
-	return known
-}
-
 var notInAnchors = regexp.MustCompile(`[^a-z0-9 _-]`)
 
-func anchor(title string) string {
-	title = notInAnchors.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
-	return strings.ReplaceAll(title, " ", "-")
+// has reports whether a heading of the page has the anchor.
+func (p page) has(anchor string) bool {
+	for line := range strings.Lines(p.text) {
+		if title := strings.TrimLeft(line, "#"); title != line {
+			name := notInAnchors.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
+			if strings.ReplaceAll(name, " ", "-") == anchor {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// same fails the test for each difference between a page and the code.
+func same[T any](t *testing.T, what string, code, page T) {
+	t.Helper()
+	if diff := cmp.Diff(code, page); diff != "" {
+		t.Errorf("%s (-code +page):\n%s", what, diff)
+	}
 }
