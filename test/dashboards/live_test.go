@@ -4,17 +4,17 @@ package dashboards
 
 import (
 	"flag"
-	"fmt"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/api/meta"
+	. "github.com/onsi/gomega"
+	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -28,15 +28,14 @@ import (
 
 var live = flag.Bool("live", false, "ask a real Prometheus that scrapes a sandbox (make test-dashboards builds what it needs)")
 
-// patience is how long one step may take. It is many times what an idle machine needs.
-const patience = 3 * time.Minute
+const version = "v1.36.3"
 
 // fixture is a sandbox with a Prometheus that scrapes it.
 type fixture struct {
-	*testing.T
-	box *sandbox.Sandbox
-	prometheus
-	start time.Time
+	*suite.Fixture
+	prometheusPath string
+	prometheus     promv1.API
+	start          time.Time
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -44,29 +43,18 @@ func newFixture(t *testing.T) *fixture {
 	if !*live {
 		t.Skip("the flag -live is not set: run make test-dashboards")
 	}
-	if _, err := exec.LookPath("prometheus"); err != nil {
+	path, err := exec.LookPath("prometheus")
+	if err != nil {
 		t.Skip("prometheus not found: install Debian's package prometheus")
 	}
 	log.SetLogger(logr.Discard())
 	options := sandbox.Options{}
 	options.Portal.Durations = emulator.Durations{Create: 4 * time.Second, Scale: 4 * time.Second, Delete: 2 * time.Second}
 	box := suite.StartFor(t, options)
-	manager := strings.TrimSuffix(strings.TrimPrefix(box.MetricsURL, "http://"), "/metrics")
-	f := &fixture{T: t, box: box, start: time.Now()}
-	f.prometheus = startPrometheus(t, manager, startKubeStateMetrics(t, box))
+	f := &fixture{prometheusPath: path, start: time.Now()}
+	f.Fixture = &suite.Fixture{T: t, WithT: suite.Patient(t), Box: box, Namespace: box.Identity.Namespace}
+	f.startPrometheus(strings.TrimSuffix(strings.TrimPrefix(box.MetricsURL, "http://"), "/metrics"), f.startKubeStateMetrics())
 	return f
-}
-
-// eventually waits until missing returns "".
-func (f *fixture) eventually(what string, missing func() string) {
-	f.Helper()
-	last := ""
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Second) {
-		if last = missing(); last == "" {
-			return
-		}
-	}
-	f.Fatalf("timed out waiting for %s. Missing:\n%s", what, last)
 }
 
 // TestEveryQueryFindsData creates and scales a cluster, and then checks that every query of every panel finds data, Prometheus can evaluate
@@ -74,19 +62,15 @@ func (f *fixture) eventually(what string, missing func() string) {
 func TestEveryQueryFindsData(t *testing.T) {
 	f := newFixture(t)
 	f.grow()
-	dashboards := readDashboards(t)
-	asked := 0
-	f.eventually("an answer to every query", func() string {
-		var none []string
-		none, asked = f.unanswered(t.Context(), dashboards, f.start)
-		return strings.Join(none, "\n")
-	})
-	t.Logf("%d queries of %d dashboards found data", asked, len(dashboards))
+	for _, d := range readDashboards(t) {
+		f.Eventually(func() []string { return f.unanswered(d) }).Should(BeEmpty(), "queries of %s without data", d.name)
+	}
 	for _, name := range append(recorded(t), configured(t)...) {
-		f.eventually("the series "+name, func() string { return f.none(name) })
+		f.finds(name)
 	}
 	f.healthyRules()
-	f.shrink()
+	f.Expect(f.Box.Client.Delete(t.Context(), f.cluster("watched"))).To(Succeed())
+	f.finds(`capportal_jobs_in_flight unless on () capi_portalcontrolplane_info`) // the end of the cluster's series
 	f.troubles()
 }
 
@@ -126,101 +110,80 @@ func configured(t *testing.T) (names []string) {
 	return names
 }
 
-// none returns a message if the expression finds no number, and "" if it finds one.
-func (f *fixture) none(expr string) string {
-	found, err := f.query(f.Context(), expr, true, f.start)
-	if err != nil || len(found) == 0 {
-		return fmt.Sprintf("%s: %d series, %v", expr, len(found), err)
-	}
-	return ""
-}
-
 // grow creates a cluster with one worker, scales it to two, and adds a MachinePool without replicas.
 func (f *fixture) grow() {
 	f.Helper()
-	key := client.ObjectKey{Namespace: f.box.Identity.Namespace, Name: "watched"}
-	f.create(key.Name, f.box.Identity.Name, "")
-	f.eventually("a cluster with one worker", func() string { return f.unready(key, 1) })
-	deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name + "-workers"}}
-	if err := f.box.Client.Patch(f.Context(), deployment, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":2}}`))); err != nil {
-		f.Fatal(err)
-	}
-	f.eventually("a cluster with two workers", func() string { return f.unready(key, 2) })
-	f.addPool(key)
-}
-
-// addPool adds a MachinePool without replicas to the Cluster.
-func (f *fixture) addPool(key client.ObjectKey) {
-	f.Helper()
+	f.create("watched", f.Box.Identity.Name, "")
+	f.AwaitReady(f.cluster("watched"), 1)
+	deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: "watched-workers"}}
+	suite.Change(f.Fixture, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = ptr.To[int32](2) })
+	f.AwaitReady(f.cluster("watched"), 2)
 	templates := &infrav1.PortalMachineTemplateList{}
-	if err := f.box.Client.List(f.Context(), templates, client.InNamespace(key.Namespace)); err != nil {
-		f.Fatal(err)
-	}
-	named := metav1.ObjectMeta{Namespace: key.Namespace, Name: "pool"}
-	machinePool, pool := suite.NewPool(named, key.Name, "v1.36.3", 0, templates.Items[0].Spec.Template.Spec)
-	for _, object := range []client.Object{machinePool, pool} {
-		if err := f.box.Client.Create(f.Context(), object); err != nil {
-			f.Fatal(err)
-		}
-	}
+	f.List(templates)
+	machinePool, pool := suite.NewPool(metav1.ObjectMeta{Namespace: f.Namespace, Name: "pool"}, "watched", version, 0, templates.Items[0].Spec.Template.Spec)
+	f.Create(machinePool)
+	f.Create(pool)
 }
 
-// unready describes what is missing until the Cluster is available and has count Machines, all Ready.
-func (f *fixture) unready(key client.ObjectKey, count int) string {
-	cluster, machines := &clusterv1.Cluster{}, &clusterv1.MachineList{}
-	if err := f.box.Client.Get(f.Context(), key, cluster); err != nil {
-		return err.Error()
-	}
-	if err := f.box.Client.List(f.Context(), machines, client.InNamespace(key.Namespace)); err != nil {
-		return err.Error()
-	}
-	ready := 0
-	for _, machine := range machines.Items {
-		if meta.IsStatusConditionTrue(machine.GetConditions(), clusterv1.MachineReadyCondition) {
-			ready++
-		}
-	}
-	if !meta.IsStatusConditionTrue(cluster.GetConditions(), clusterv1.ClusterAvailableCondition) || ready != count || len(machines.Items) != count {
-		return fmt.Sprintf("%d of %d Machines are Ready; Cluster: %v", ready, len(machines.Items), cluster.GetConditions())
-	}
-	return ""
+func (f *fixture) cluster(name string) *clusterv1.Cluster {
+	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: name}}
 }
 
-// healthyRules fails the test if Prometheus cannot evaluate a rule, or an alert is pending or firing.
-func (f *fixture) healthyRules() {
+// create creates a Cluster with one worker and that identity. If clusterID is not empty, the Cluster adopts that portal cluster.
+func (f *fixture) create(name, identity, clusterID string) {
 	f.Helper()
-	var data struct {
-		Groups []struct {
-			Rules []struct {
-				Name, Health, LastError string
-				State                   string // of an alert
+	objects, err := f.Box.GenerateCluster(f.Context(), client.ObjectKey{Namespace: f.Namespace, Name: name},
+		"--kubernetes-version", version, "--control-plane-machine-count", "1", "--worker-machine-count", "1")
+	f.Expect(err).NotTo(HaveOccurred())
+	for _, object := range objects {
+		switch object.GetKind() {
+		case "PortalCluster":
+			f.Expect(unstructured.SetNestedField(object.Object, identity, "spec", "identityRef", "name")).To(Succeed())
+		case "PortalControlPlane":
+			if clusterID != "" {
+				f.Expect(unstructured.SetNestedField(object.Object, clusterID, "spec", "clusterID")).To(Succeed())
 			}
 		}
-	}
-	if err := f.ask(f.Context(), "rules", nil, &data); err != nil {
-		f.Fatal(err)
-	}
-	count := 0
-	for _, group := range data.Groups {
-		for _, r := range group.Rules {
-			if count++; r.Health != "ok" || !slices.Contains([]string{"", "inactive"}, r.State) {
-				f.Errorf("rule %s: health %s, state %s, %s", r.Name, r.Health, r.State, r.LastError)
-			}
-		}
-	}
-	if want := len(readRules(f.T)); count != want {
-		f.Errorf("Prometheus has %d rules: want %d", count, want)
+		f.Create(object)
 	}
 }
 
-// shrink deletes the cluster, and waits until the series of its objects have ended.
-func (f *fixture) shrink() {
+// lock creates an identity Secret with one key changed.
+func (f *fixture) lock(name, key, value string) {
 	f.Helper()
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: f.box.Identity.Namespace, Name: "watched"}}
-	if err := f.box.Client.Delete(f.Context(), cluster); err != nil {
-		f.Fatal(err)
+	secret := f.Box.IdentitySecret(client.ObjectKey{Namespace: f.Namespace, Name: name})
+	secret.StringData[key] = value
+	f.Create(secret)
+}
+
+// troubles causes the alerts, except those that take half an hour, and waits until each is pending or firing. The cases in rules.test.yaml
+// are invented. This test shows that a real manager reports the series that the rules need.
+func (f *fixture) troubles() {
+	f.Helper()
+	for _, trouble := range []struct {
+		alert string
+		cause func()
+	}{
+		{"PortalLoginRefused", func() {
+			f.lock("locked", infrav1.IdentityPassword, "not the password")
+			f.create("locked", "locked", "")
+		}},
+		{"PortalUnreachable", func() {
+			f.lock("away", infrav1.IdentityBaseURL, "https://"+f.freeAddress())
+			f.create("away", "away", "")
+		}},
+		{"PortalClusterGone", func() { f.create("gone", f.Box.Identity.Name, "cluster-that-does-not-exist") }},
+		{"PortalOutcomeUnknown", func() {
+			f.Expect(f.Box.Portal.Inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Count: 1, After: true, Cut: true})).To(Succeed())
+			f.create("lost", f.Box.Identity.Name, "")
+		}},
+		{"PortalRateLimited", func() {
+			f.Expect(f.Box.Portal.Inject(emulator.Fault{Count: 3, Status: 429, RetryAfter: time.Second})).To(Succeed())
+			f.create("limited", f.Box.Identity.Name, "")
+		}},
+		{"PortalNoActiveManager", f.Box.StopManager},
+	} {
+		trouble.cause()
+		f.finds(`ALERTS{alertname="` + trouble.alert + `"}`)
 	}
-	f.eventually("the end of the cluster's series", func() string {
-		return f.none(`capportal_jobs_in_flight unless on () capi_portalcontrolplane_info`)
-	})
 }
