@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers"
@@ -42,29 +43,21 @@ const (
 
 const crowdSize = 24_000
 
-// servers are the API servers of the portal's clusters.
+// servers are the API servers of the portal's clusters. They run until the process ends.
 type servers struct {
-	certificate tls.Certificate
-	authority   []byte
-	met         atomic.Int32 // number of hostile servers that the manager has connected to
+	met atomic.Int32 // number of hostile servers that the manager has connected to
 
 	mu  sync.Mutex
 	all map[string]*server // by the portal's cluster id
 }
 
 type server struct {
-	manner   manner
-	listener net.Listener
-	meet     func()
+	*httptest.Server
+	manner manner
+	meet   func()
 
 	mu    sync.Mutex
 	nodes []corev1.Node
-	http  *http.Server
-}
-
-func newServers() (*servers, error) {
-	certificate, authority, err := nodeapi.NewCertificate()
-	return &servers{certificate: certificate, authority: authority, all: map[string]*server{}}, err
 }
 
 // Apply implements emulator.Workloads.
@@ -73,13 +66,14 @@ func (s *servers) Apply(_ context.Context, cluster emulator.Workload) ([]emulato
 	defer s.mu.Unlock()
 	one := s.all[cluster.ID]
 	if one == nil {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
+		one = &server{manner: mannerOf(cluster.Name), meet: sync.OnceFunc(func() { s.met.Add(1) })}
+		one.Server = httptest.NewUnstartedServer(one)
+		one.Config.ErrorLog = log.New(io.Discard, "", 0)
+		if one.manner == silent {
+			one.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { one.meet(); select {} }}
 		}
-		one = &server{manner: mannerOf(cluster.Name), listener: listener, meet: sync.OnceFunc(func() { s.met.Add(1) })}
+		one.StartTLS()
 		s.all[cluster.ID] = one
-		go one.run(s.certificate)
 	}
 	one.mu.Lock()
 	defer one.mu.Unlock()
@@ -98,20 +92,15 @@ func (s *servers) Kubeconfig(_ context.Context, clusterID string) ([]byte, error
 	if one == nil {
 		return nil, errors.New("no such cluster")
 	}
-	return nodeapi.Kubeconfig(one.listener.Addr().String(), s.authority)
+	authority, err := certutil.EncodeCertificates(one.Certificate())
+	if err != nil {
+		return nil, err
+	}
+	return nodeapi.Kubeconfig(one.Listener.Addr().String(), authority)
 }
 
 // Delete implements emulator.Workloads.
-func (s *servers) Delete(_ context.Context, clusterID string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	one := s.all[clusterID]
-	if one == nil {
-		return nil
-	}
-	delete(s.all, clusterID)
-	return one.close()
-}
+func (s *servers) Delete(context.Context, string) error { return nil }
 
 // mannerOf returns the manner with which the name of a cluster begins.
 func mannerOf(cluster string) manner {
@@ -123,45 +112,23 @@ func mannerOf(cluster string) manner {
 	return calm
 }
 
-func (s *server) run(certificate tls.Certificate) {
-	if s.manner == silent {
-		for {
-			connection, err := s.listener.Accept()
-			if err != nil {
-				return
-			}
-			defer connection.Close()
-			s.meet()
-		}
-	}
-	s.mu.Lock()
-	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
-	s.mu.Unlock()
-	_ = s.http.Serve(tls.NewListener(s.listener, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}))
-}
-
-func (s *server) close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.http != nil {
-		return s.http.Close()
-	}
-	return s.listener.Close()
-}
-
 // ServeHTTP is hostile to the provider's manager only, so that core's manager does not use up the machine's memory.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
 	how := s.manner
 	if r.UserAgent() != controllers.UserAgent {
 		how = calm
 	}
 	if how == trickle {
 		s.meet()
-		s.trickle(w, r)
+		for ; r.Context().Err() == nil; time.Sleep(time.Second) {
+			_, _ = io.WriteString(w, " ")
+			_ = http.NewResponseController(w).Flush()
+		}
 		return
 	}
 	if body, found := nodeapi.Discovery[r.URL.Path]; found {
-		s.answer(w, body)
+		_, _ = io.WriteString(w, body)
 		return
 	}
 	if how != calm {
@@ -171,13 +138,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case how == stuck, how == halt && r.URL.Path != "/version":
 		<-r.Context().Done()
 	case r.URL.Path == "/version":
-		s.answer(w, `{"major":"1","minor":"35","gitVersion":"v1.35.6"}`)
+		_, _ = io.WriteString(w, `{"major":"1","minor":"35","gitVersion":"v1.35.6"}`)
 	case !strings.HasPrefix(r.URL.Path, "/api/v1/nodes"):
-		s.answer(w, `{"kind":"List","apiVersion":"v1","metadata":{},"items":[]}`)
+		_, _ = io.WriteString(w, `{"kind":"List","apiVersion":"v1","metadata":{},"items":[]}`)
 	case r.URL.Query().Has("sendInitialEvents"):
 		http.Error(w, "not served", http.StatusBadRequest)
 	case r.URL.Query().Has("watch"):
-		w.Header().Set("Content-Type", "application/json")
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	case r.URL.Path != "/api/v1/nodes":
@@ -187,30 +153,13 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *server) answer(w http.ResponseWriter, body string) {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, body)
-}
-
-// trickle begins an answer and never ends it.
-func (s *server) trickle(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	for r.Context().Err() == nil {
-		if _, err := io.WriteString(w, " "); err != nil || http.NewResponseController(w).Flush() != nil {
-			return
-		}
-		time.Sleep(time.Second)
-	}
-}
-
 // node answers with one Node, also for a client that wants to change the Node.
 func (s *server) node(w http.ResponseWriter, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range s.nodes {
 		if n.Name == name {
-			body, _ := json.Marshal(n)
-			s.answer(w, string(body))
+			_ = json.NewEncoder(w).Encode(n)
 			return
 		}
 	}
@@ -219,7 +168,6 @@ func (s *server) node(w http.ResponseWriter, name string) {
 
 // list answers with all Nodes. In a crowd and an endless list, each Node is as large as a real kubelet's.
 func (s *server) list(w http.ResponseWriter, how manner) {
-	w.Header().Set("Content-Type", "application/json")
 	s.mu.Lock()
 	nodes := s.nodes
 	s.mu.Unlock()

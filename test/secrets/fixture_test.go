@@ -3,18 +3,14 @@
 package secrets
 
 import (
-	"bytes"
 	"crypto/tls"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -30,7 +26,6 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
@@ -47,22 +42,25 @@ type fixture struct {
 	*suite.Fixture
 	cluster    *clusterv1.Cluster
 	password   string
-	requestLog *requestLog
+	requestLog string // file
 	secrets    secrets
 	written    map[string]string
-	address    string // of the running manager's diagnostics
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{password: canary, requestLog: &requestLog{}, secrets: secrets{}, written: map[string]string{}}
+	f := &fixture{password: canary, requestLog: filepath.Join(t.TempDir(), "requests"), secrets: secrets{}, written: map[string]string{}}
 	f.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "canary"}}
 	f.secrets.add("the old password", canary)
 	f.secrets.add("the TOTP seed", seed)
+	requests, err := os.Create(f.requestLog)
+	if err != nil {
+		t.Fatal(err)
+	}
 	box := suite.StartFor(t, sandbox.Options{
 		Dir: t.TempDir(), WithoutManager: true,
 		Portal: emulator.Options{
-			RequestLogTo: f.requestLog, Users: []emulator.User{{Email: email, Password: canary, TOTPSeed: seed}},
+			RequestLogTo: requests, Users: []emulator.User{{Email: email, Password: canary, TOTPSeed: seed}},
 			Durations: emulator.Durations{Pending: -1, Create: time.Second, Scale: time.Second, Delete: time.Second},
 		},
 	})
@@ -75,38 +73,28 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// startManager runs the manager that make build has built, with a token of its ServiceAccount as in a Pod, and returns when the manager is
-// ready.
-func (f *fixture) startManager(name string, flags ...string) *kubeserver.Process {
+// startManager runs the manager with a token of its ServiceAccount, as in a Pod, and with diagnostics that review tokens.
+func (f *fixture) startManager(flags ...string) {
 	f.Helper()
-	kubeconfig := filepath.Join(f.TempDir(), "manager.kubeconfig")
-	f.writeKubeconfig(kubeconfig)
-	health := f.freeAddress()
-	f.address = f.freeAddress()
-	manager, err := kubeserver.Start(f.Context(), kubeserver.Spec{
-		Name: name, Path: f.Box.Binary("manager"), Log: filepath.Join(f.Box.Dir, name+".log"), Grace: 100 * time.Second,
-		Args:  append([]string{"--health-addr=" + health, "--diagnostics-address=" + f.address, "--portal-host=127.0.0.1"}, flags...),
-		Env:   []string{"KUBECONFIG=" + kubeconfig},
-		Ready: kubeserver.Probe("http://" + health + "/readyz"),
-	})
-	f.Expect(err).NotTo(HaveOccurred())
-	f.Cleanup(manager.Stop)
-	return manager
-}
-
-func (f *fixture) writeKubeconfig(path string) {
-	f.Helper()
-	accounts := &corev1.ServiceAccountList{}
-	f.Expect(f.Box.Client.List(f.Context(), accounts, client.InNamespace(provider),
-		client.MatchingLabels{clusterv1.ProviderNameLabel: "infrastructure-portal"})).To(Succeed())
-	f.Expect(accounts.Items).To(HaveLen(1))
+	account := &corev1.ServiceAccount{}
+	f.Expect(f.Box.Client.Get(f.Context(), client.ObjectKey{Namespace: provider, Name: "capportal-manager"}, account)).To(Succeed())
 	config, err := clientcmd.LoadFromFile(f.Box.Kubeconfig)
 	f.Expect(err).NotTo(HaveOccurred())
-	token := f.token(&accounts.Items[0], "the manager's token")
+	token := f.token(account, "the manager's token")
 	for name := range config.AuthInfos {
 		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
 	}
-	f.Expect(clientcmd.WriteToFile(*config, path)).To(Succeed())
+	kubeconfig := filepath.Join(f.TempDir(), "manager.kubeconfig")
+	f.Expect(clientcmd.WriteToFile(*config, kubeconfig)).To(Succeed())
+	f.Expect(f.Box.StartManager(f.Context(), append(flags, "--kubeconfig="+kubeconfig, "--insecure-diagnostics=false")...)).To(Succeed())
+}
+
+// stopManager ends the manager, and records its log under another name.
+func (f *fixture) stopManager(name string) {
+	f.Helper()
+	f.Box.StopManager()
+	log := filepath.Join(f.Box.Dir, "manager.log")
+	f.Expect(os.Rename(log, filepath.Join(f.Box.Dir, name))).To(Succeed())
 }
 
 func (f *fixture) token(account *corev1.ServiceAccount, what string) string {
@@ -117,30 +105,16 @@ func (f *fixture) token(account *corev1.ServiceAccount, what string) string {
 	return request.Status.Token
 }
 
-func (f *fixture) freeAddress() string {
-	f.Helper()
-	port, err := kubeserver.FreePort("127.0.0.1")
-	f.Expect(err).NotTo(HaveOccurred())
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-}
-
-// metrics returns the metrics as Prometheus would read them.
-func (f *fixture) metrics() string { return f.diagnostics(http.MethodGet, "/metrics", "") }
-
-// setVerbosity changes the verbosity of the running manager.
-func (f *fixture) setVerbosity(v string) string {
-	return f.diagnostics(http.MethodPut, "/debug/flags/v", v)
-}
-
 // diagnostics sends a request to the manager's diagnostics as a new ServiceAccount, so that the manager has to review the token.
 func (f *fixture) diagnostics(method, path, body string) (answer string) {
 	f.Helper()
 	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", GenerateName: "reader-"}}
 	f.Create(reader)
 	token := f.token(reader, "a reader's token")
+	url := "https" + strings.TrimPrefix(strings.TrimSuffix(f.Box.MetricsURL, "/metrics"), "http") + path
 	asker := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	f.Eventually(func(g Gomega) {
-		request, err := http.NewRequestWithContext(f.Context(), method, "https://"+f.address+path, strings.NewReader(body))
+		request, err := http.NewRequestWithContext(f.Context(), method, url, strings.NewReader(body))
 		g.Expect(err).NotTo(HaveOccurred())
 		request.Header.Set("Authorization", "Bearer "+token)
 		response, err := asker.Do(request)
@@ -176,7 +150,7 @@ func (f *fixture) portalctl(what, input string, arguments ...string) {
 	command.Stdin = strings.NewReader(input)
 	out, err := command.CombinedOutput()
 	f.Expect(err).NotTo(HaveOccurred(), string(out))
-	f.noteWritten("portalctl "+what, string(out))
+	f.written["portalctl "+what] = string(out)
 }
 
 // noteKubeconfig adds the credentials in the cluster's kubeconfig to the secrets.
@@ -204,7 +178,7 @@ func (f *fixture) noteObjects() {
 		f.Expect(err).NotTo(HaveOccurred())
 		kinds, _, err := f.Box.Client.Scheme().ObjectKinds(list)
 		f.Expect(err).NotTo(HaveOccurred())
-		f.noteWritten(kinds[0].Kind, string(text))
+		f.written[kinds[0].Kind] = string(text)
 	}
 }
 
@@ -217,28 +191,8 @@ func (f *fixture) noteLogs() {
 		}
 		text, err := os.ReadFile(path)
 		if name, _ := filepath.Rel(f.Box.Dir, path); len(text) > 0 {
-			f.noteWritten(name, string(text))
+			f.written[name] = string(text)
 		}
 		return err
 	})).To(Succeed())
-}
-
-func (f *fixture) noteWritten(what, text string) { f.written[what] = text }
-
-// requestLog is a buffer that tests can read while the emulator writes to it.
-type requestLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *requestLog) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *requestLog) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
 }

@@ -3,6 +3,7 @@
 package secrets
 
 import (
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,32 +27,34 @@ func TestNoVerbosityWritesSecrets(t *testing.T) {
 		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")
 	}
 	f := newFixture(t)
-	first := f.startManager("text", "-v=10", "--vmodule=*=10")
+	f.startManager("-v=10", "--vmodule=*=10")
 	f.createCluster()
-	f.available(2)
+	f.AwaitReady(f.cluster, 2)
 	f.noteKubeconfig()
-	f.scale(1)
-	f.available(1)
-	f.noteWritten("the first manager's metrics", f.metrics())
-	first.Stop()
-	f.Expect(first.Err()).NotTo(HaveOccurred())
+	deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: f.cluster.Name + "-workers"}}
+	suite.Change(f.Fixture, deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = ptr.To[int32](1) })
+	f.Eventually(f.Machines).Should(HaveLen(1))
+	f.written["the first manager's metrics"] = f.diagnostics(http.MethodGet, "/metrics", "")
+	f.stopManager("text.log")
 
 	f.changePassword("Another-\"Horse\" & <8> / ü + 0?")
-	second := f.startManager("json", "--logging-format=json", "-v=6")
-	f.Expect(f.setVerbosity("10")).To(ContainSubstring("klog.logging.verbosity"))
+	f.startManager("--logging-format=json", "-v=6")
+	f.Expect(f.diagnostics(http.MethodPut, "/debug/flags/v", "10")).To(ContainSubstring("klog.logging.verbosity"))
 	ready := f.Condition(&infrav1.PortalCluster{ObjectMeta: f.cluster.ObjectMeta}, infrav1.IdentityReadyCondition)
 	f.Eventually(ready).Should(HavePrefix("False"), "the Secret has the old password")
 	f.store(infrav1.IdentityPassword, f.password)
 	f.Eventually(ready).Should(HavePrefix("True"))
 	f.renewKubeconfig()
-	f.noteWritten("the second manager's metrics", f.metrics())
+	f.written["the second manager's metrics"] = f.diagnostics(http.MethodGet, "/metrics", "")
 	f.noteObjects()
-	f.deleteCluster()
-	second.Stop()
-	f.Expect(second.Err()).NotTo(HaveOccurred())
+	f.Expect(f.Box.Client.Delete(t.Context(), f.cluster)).To(Succeed())
+	f.Eventually(f.Gone(f.cluster)).Should(BeTrue())
+	f.stopManager("json.log")
 
 	f.noteLogs()
-	f.noteWritten("the emulator's request log", f.requestLog.String())
+	requests, err := os.ReadFile(f.requestLog)
+	f.Expect(err).NotTo(HaveOccurred())
+	f.written["the emulator's request log"] = string(requests)
 	for _, what := range []string{
 		"the password", "the old password", "the TOTP seed", "the reset token", "the kubeconfig's key", "the manager's token", "a reader's token",
 	} {
@@ -81,19 +85,6 @@ func (f *fixture) createCluster() {
 	}
 }
 
-func (f *fixture) scale(replicas int32) {
-	f.Helper()
-	deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: f.cluster.Name + "-workers"}}
-	suite.Change(f.Fixture, deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = &replicas })
-}
-
-// available waits until the Cluster is available with this many Machines.
-func (f *fixture) available(workers int) {
-	f.Helper()
-	f.AwaitReady(f.cluster, workers)
-	f.Eventually(f.Machines).Should(HaveLen(workers))
-}
-
 // store writes a value into the identity Secret.
 func (f *fixture) store(key, value string) {
 	f.Helper()
@@ -113,10 +104,4 @@ func (f *fixture) renewKubeconfig() {
 		return secret.UID, err
 	}).ShouldNot(Equal(before))
 	f.noteKubeconfig()
-}
-
-func (f *fixture) deleteCluster() {
-	f.Helper()
-	f.Expect(f.Box.Client.Delete(f.Context(), f.cluster)).To(Succeed())
-	f.Eventually(f.Gone(f.cluster)).Should(BeTrue())
 }
