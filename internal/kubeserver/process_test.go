@@ -19,6 +19,9 @@ import (
 func TestStopAsksFirst(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, dir, `trap 'echo ended >"$0/ended"; exit 0' TERM; touch "$0/ready"; while :; do sleep 0.01; done`)
+	if group, err := syscall.Getpgid(p.PID()); err != nil || group == syscall.Getpgrp() {
+		t.Errorf("process group %d (%v): Ctrl-C in a terminal would reach the child", group, err)
+	}
 	p.Stop()
 	if _, err := os.Stat(filepath.Join(dir, "ended")); err != nil {
 		t.Errorf("the process did not see SIGTERM: %v", err)
@@ -66,15 +69,6 @@ func TestStartGivesUpWithItsContext(t *testing.T) {
 	}
 	if alive(pid) {
 		t.Errorf("process %d still exists", pid)
-	}
-}
-
-func TestChildrenHaveTheirOwnGroup(t *testing.T) {
-	p := start(t, t.TempDir(), `touch "$0/ready"; while :; do sleep 0.01; done`)
-	defer p.Kill()
-	group, err := syscall.Getpgid(p.PID())
-	if err != nil || group == syscall.Getpgrp() {
-		t.Errorf("process group %d (%v): Ctrl-C in a terminal would reach the child", group, err)
 	}
 }
 
