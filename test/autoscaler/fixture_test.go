@@ -4,7 +4,6 @@ package autoscaler
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,12 +16,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
@@ -49,8 +47,9 @@ type fixture struct {
 
 // newFixture creates a Cluster that the autoscaler may scale down to minimum workers. It scales the Cluster to the given sizes in turn, so
 // that the nodes have different ages.
-func newFixture(t *testing.T, box *sandbox.Sandbox, minimum int, sizes ...int) *fixture {
+func newFixture(t *testing.T, minimum int, sizes ...int) *fixture {
 	t.Helper()
+	t.Parallel()
 	f := &fixture{Fixture: suite.NewFixture(t, box, suite.User("autoscaler", accounts.Next(t)))}
 	f.cluster = client.ObjectKey{Namespace: f.Namespace, Name: name}
 	f.SetDefaultConsistentlyPollingInterval(200 * time.Millisecond)
@@ -103,29 +102,19 @@ func (f *fixture) deployment() *clusterv1.MachineDeployment {
 // scale sets the replicas as a person would.
 func (f *fixture) scale(replicas int) {
 	f.Helper()
-	suite.Change(f.Fixture, f.deployment(), func(md *clusterv1.MachineDeployment) {
-		md.Spec.Replicas = new(int32)
-		*md.Spec.Replicas = int32(replicas)
-	})
+	suite.Change(f.Fixture, f.deployment(), func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = ptr.To(int32(replicas)) })
+}
+
+func (f *fixture) controlPlane() *infrav1.PortalControlPlane {
+	return &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: name}}
 }
 
 // settled waits until that many worker nodes exist, each with a Ready Machine, and the provider has nothing left to do.
 func (f *fixture) settled(workers int) {
 	f.Helper()
-	f.Eventually(func() (string, error) {
-		machines, ready := f.Machines(), 0
-		for _, m := range machines {
-			if conditions.IsTrue(&m, clusterv1.MachineReadyCondition) && m.Status.NodeRef.IsDefined() {
-				ready++
-			}
-		}
-		controlPlane := &infrav1.PortalControlPlane{}
-		if err := f.Box.Client.Get(f.Context(), f.cluster, controlPlane); err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("%d Machines, %d Ready, WorkersReady %t", len(machines), ready,
-			conditions.IsTrue(controlPlane, infrav1.WorkersReadyCondition)), nil
-	}).Should(Equal(fmt.Sprintf("%d Machines, %[1]d Ready, WorkersReady true", workers)))
+	f.Eventually(f.Machines).Should(HaveLen(workers))
+	f.Eventually(f.ReadyMachines).Should(Equal(workers))
+	f.Eventually(f.Condition(f.controlPlane(), infrav1.WorkersReadyCondition)).Should(HavePrefix("True"))
 	if f.workload != nil {
 		f.Eventually(f.nodes).Should(HaveLen(workers))
 	}

@@ -39,9 +39,7 @@ func (f *fixture) scaledPool() *clusterv1.MachinePool {
 // TestPool checks that a pool scales up from zero for Pods without a node. Then the autoscaler finds a node of the pool that is hardly
 // used. It removes nodes only through their Machines, so it must leave the replicas and the Pods alone.
 func TestPool(t *testing.T) {
-	needAutoscaler(t)
-	t.Parallel()
-	f := newFixture(t, box, 1, 1)
+	f := newFixture(t, 1, 1)
 	pool := f.scaledPool()
 	replicas := func() int32 {
 		f.Get(pool)

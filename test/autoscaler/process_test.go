@@ -4,13 +4,8 @@ package autoscaler
 
 import (
 	"context"
-	"fmt"
-	"net"
-	"net/http"
 	"path/filepath"
-	"strconv"
 	"sync"
-	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -22,21 +17,14 @@ import (
 
 const loopback = "127.0.0.1"
 
-// needAutoscaler skips the test if there is no autoscaler binary.
-func needAutoscaler(t *testing.T) {
-	t.Helper()
-	if binary == "" {
-		t.Skip(missing)
-	}
-}
-
 // autoscale runs the autoscaler until the test stops it or ends. It returns after the first main loop. It fails the test if the autoscaler
 // ends or hangs. Intervals are shorter than a user would set them.
 func (f *fixture) autoscale() (stop func()) {
 	f.Helper()
 	port, err := kubeserver.FreePort(loopback)
 	f.Expect(err).NotTo(HaveOccurred())
-	address := net.JoinHostPort(loopback, strconv.Itoa(port))
+	address := kubeserver.HostPort(loopback, port)
+	healthy := kubeserver.Probe("http://" + address + "/health-check")
 	before, err := f.lastLoop()
 	f.Expect(err).NotTo(HaveOccurred())
 	autoscaler, err := kubeserver.Start(f.Context(), kubeserver.Spec{
@@ -52,11 +40,11 @@ func (f *fixture) autoscale() (stop func()) {
 			"--max-inactivity=1m", "--max-failing-time=1m",
 		},
 		Log:   f.logFile(),
-		Ready: func(ctx context.Context) error { return healthy(ctx, address) },
+		Ready: healthy,
 	})
 	f.Expect(err).NotTo(HaveOccurred())
 	stop = sync.OnceFunc(func() {
-		if err := healthy(context.WithoutCancel(f.Context()), address); err != nil {
+		if err := healthy(context.WithoutCancel(f.Context())); err != nil {
 			f.Errorf("the autoscaler ended before it was stopped: %v, see %s", err, autoscaler.Log())
 		}
 		autoscaler.Stop()
@@ -78,21 +66,4 @@ func (f *fixture) lastLoop() (string, error) {
 
 func (f *fixture) logFile() string {
 	return filepath.Join(f.Box.Dir, f.Namespace+"-autoscaler.log")
-}
-
-// healthy returns an error if the autoscaler reports that its main loop does not run.
-func healthy(ctx context.Context, address string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/health-check", nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("health-check: %s", response.Status)
-	}
-	return nil
 }

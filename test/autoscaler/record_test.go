@@ -18,24 +18,18 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
-// disabledAnnotation keeps the autoscaler from removing a node.
-const disabledAnnotation = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
-
 // record holds the events of a Cluster while the autoscaler ran.
 type record struct {
 	mu       sync.Mutex
 	replicas []int32
-	killed   []string            // Pods that ended without an eviction
-	evicted  []string            // Pods that were evicted
-	disabled map[string][]string // values of disabledAnnotation by node, "none" if it was not set
-	nodes    map[string]string   // summary of the last state by node
-	lines    []string            // all events, with times
+	killed   []string // Pods that ended without an eviction
+	evicted  []string // Pods that were evicted
+	lines    []string // all events, with times
 }
 
 // observe starts the record. The record begins with the objects that exist.
 func (f *fixture) observe() {
 	f.Helper()
-	f.seen.disabled, f.seen.nodes = map[string][]string{}, map[string]string{}
 	suite.Follow(f.T, f.live, &clusterv1.MachineDeploymentList{}, func(e watch.Event) {
 		if md, ok := e.Object.(*clusterv1.MachineDeployment); ok && e.Type != watch.Deleted {
 			f.seen.sawReplicas(*md.Spec.Replicas)
@@ -46,11 +40,6 @@ func (f *fixture) observe() {
 			f.seen.sawEnd(pod)
 		}
 	}, client.InNamespace(corev1.NamespaceDefault))
-	suite.Follow(f.T, f.workload, &corev1.NodeList{}, func(e watch.Event) {
-		if n, ok := e.Object.(*corev1.Node); ok {
-			f.seen.sawNode(n, e.Type == watch.Deleted)
-		}
-	})
 	f.Eventually(f.seen.Replicas).ShouldNot(BeEmpty(), "the record must begin")
 }
 
@@ -77,30 +66,6 @@ func (r *record) sawEnd(pod *corev1.Pod) {
 	}
 	r.killed = append(r.killed, what)
 	r.line("Pod %s ended without an eviction", what)
-}
-
-func (r *record) sawNode(n *corev1.Node, gone bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if gone {
-		r.line("Node %s is gone", n.Name)
-		return
-	}
-	value, found := n.Annotations[disabledAnnotation]
-	if !found {
-		value = "none"
-	}
-	if values := r.disabled[n.Name]; len(values) == 0 || values[len(values)-1] != value {
-		r.disabled[n.Name] = append(values, value)
-	}
-	state := fmt.Sprintf("scale-down-disabled %s, unschedulable %t", value, n.Spec.Unschedulable)
-	for _, taint := range n.Spec.Taints {
-		state += " " + taint.Key
-	}
-	if r.nodes[n.Name] != state {
-		r.nodes[n.Name] = state
-		r.line("Node %s: %s", n.Name, state)
-	}
 }
 
 // line records an event with its time. Callers must hold mu.
@@ -134,13 +99,6 @@ func (r *record) Ended() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Concat(r.killed, r.evicted)
-}
-
-// Disabled returns the values that scale-down-disabled had on a node.
-func (r *record) Disabled(node string) []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.disabled[node])
 }
 
 func (r *record) String() string {

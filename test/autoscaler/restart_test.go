@@ -15,9 +15,7 @@ import (
 // restarts the autoscaler while the portal's job is still running. An autoscaler that starts removes its taint from all nodes of its
 // groups, and uncordons those nodes.
 func TestAutoscalerRestartsDuringAScaleDown(t *testing.T) {
-	needAutoscaler(t)
-	t.Parallel()
-	f := newFixture(t, box, 1, 3, 4)
+	f := newFixture(t, 1, 3, 4)
 	nodes := f.nodes()
 	f.place(newDeployment("app", 3), nodes[:3]...)
 	slow := "slow-" + f.User.Account

@@ -24,9 +24,7 @@ func (f *fixture) scalesUp(deployment *appsv1.Deployment) {
 // TestPendingPods checks that the autoscaler scales up for Pods that have no node, down to zero after the Pods are deleted, and up again
 // from zero by the template's description of a node.
 func TestPendingPods(t *testing.T) {
-	needAutoscaler(t)
-	t.Parallel()
-	f := newFixture(t, box, 0, 1)
+	f := newFixture(t, 0, 1)
 	f.observe()
 	app := newDeployment("app", 3)
 	f.Expect(f.workload.Create(f.Context(), app)).To(Succeed())
