@@ -9,8 +9,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -26,42 +24,26 @@ const (
 type life struct {
 	phase
 	*suite.Fixture
-
-	secret        *corev1.Secret
-	cluster       *clusterv1.Cluster
-	portalCluster *infrav1.PortalCluster
-	controlPlane  *infrav1.PortalControlPlane
-	deployment    *clusterv1.MachineDeployment
-	template      *infrav1.PortalMachineTemplate
-	bootstrap     *infrav1.PortalBootstrapConfigTemplate
+	suite.Objects
 
 	machines, instances []string // at the moment of the upgrade
 	spec                infrav1.PortalControlPlaneSpec
 	inFlight            string // operation in flight, as the previous release wrote it
-	fault               string // id of the phase's fault
-}
-
-func (l *life) compose() {
-	objects := suite.NewObjects(metav1.ObjectMeta{Namespace: l.Namespace, Name: name}, identity)
-	l.secret = l.IdentitySecret(identity)
-	l.cluster, l.portalCluster, l.controlPlane = objects.Cluster, objects.PortalCluster, objects.ControlPlane
-	l.bootstrap, l.template, l.deployment = objects.Bootstrap, objects.Template, objects.Deployment
 }
 
 // enter creates the Cluster with two workers, and brings it into its phase.
 func (l *life) enter() {
-	l.compose()
+	l.Objects = suite.NewObjects(metav1.ObjectMeta{Namespace: l.Namespace, Name: name}, identity)
 	if l.with != nil {
 		l.with(l)
-	}
-	objects := []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.Namespace}},
-		l.secret, l.cluster, l.portalCluster, l.controlPlane, l.bootstrap, l.template, l.deployment,
 	}
 	if l.fresh {
 		l.strike()
 	}
-	for _, o := range objects {
+	for _, o := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.Namespace}}, l.IdentitySecret(identity),
+		l.Cluster, l.PortalCluster, l.ControlPlane, l.Bootstrap, l.Template, l.Deployment,
+	} {
 		l.Create(o)
 	}
 	if !l.fresh {
@@ -74,20 +56,15 @@ func (l *life) enter() {
 }
 
 func (l *life) strike() {
-	if l.phase.fault == nil {
-		return
+	if l.fault != nil {
+		l.fault.ID, l.fault.Account = l.name, l.name
+		l.Expect(box.Portal.Inject(*l.fault)).To(Succeed())
 	}
-	fault := *l.phase.fault
-	fault.ID, fault.Account = l.name, l.name
-	l.Expect(box.Portal.Inject(fault)).To(Succeed())
-	l.fault = fault.ID
 }
 
 // leave ends the phase, and waits until the Cluster has completed it.
 func (l *life) leave() {
-	if l.fault != "" {
-		box.Portal.RemoveFault(l.fault)
-	}
+	box.Portal.RemoveFault(l.name)
 	if l.release != nil {
 		l.release(l)
 	}
@@ -101,16 +78,16 @@ func (l *life) leave() {
 // snapshot records the existing objects, and checks that the portal received the requests of the phase.
 func (l *life) snapshot() {
 	l.machines, l.instances = l.present(), l.running()
-	l.Get(l.controlPlane)
-	l.spec, l.inFlight = l.controlPlane.Spec, l.operation()
+	l.Get(l.ControlPlane)
+	l.spec, l.inFlight = l.ControlPlane.Spec, l.operation()
 	l.Expect(l.asked).To(ContainElements(l.Changes()))
 }
 
 // unchanged compares the current state with the snapshot.
 func (l *life) unchanged() {
 	l.Expect(l.running()).To(Equal(l.instances), "machines of the portal")
-	l.Get(l.controlPlane)
-	l.Expect(l.controlPlane.Spec).To(Equal(l.spec), "spec of the PortalControlPlane")
+	l.Get(l.ControlPlane)
+	l.Expect(l.ControlPlane.Spec).To(Equal(l.spec), "spec of the PortalControlPlane")
 	if l.inFlight != "" {
 		l.Expect(idOf(l, l.operation())).To(Equal(idOf(l, l.inFlight)), "operation in flight")
 	}
@@ -120,9 +97,7 @@ func (l *life) unchanged() {
 	if !l.rolls {
 		l.Expect(l.present()).To(Equal(l.machines), "Machines")
 	}
-	templates := &infrav1.PortalMachineTemplateList{}
-	l.List(templates)
-	l.Expect(len(templates.Items)).To(BeNumerically("<=", 1), "PortalMachineTemplates")
+	l.Expect(len(l.Left(&infrav1.PortalMachineTemplateList{}))).To(BeNumerically("<=", 1), "PortalMachineTemplates")
 }
 
 // present returns the Machines that are not being deleted, and their PortalMachines, with their UIDs.
@@ -159,28 +134,20 @@ func (l *life) running() []string {
 // settled waits until the Cluster is available with that many ready Machines and no others.
 func (l *life) settled(workers int) {
 	l.Helper()
-	l.Eventually(l.Condition(l.cluster, clusterv1.ClusterAvailableCondition)).Should(Equal(suite.Available))
-	l.Eventually(func() (got [2]int) {
-		for _, m := range l.Machines() {
-			if conditions.IsTrue(&m, clusterv1.MachineReadyCondition) {
-				got[1]++
-			}
-			got[0]++
-		}
-		return got
-	}).Should(Equal([2]int{workers, workers}), "Machines, and those that are ready")
-	l.Eventually(l.Condition(l.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("True"))
+	l.AwaitReady(l.Cluster, workers)
+	l.Eventually(l.Machines).Should(HaveLen(workers))
+	l.Eventually(l.Condition(l.ControlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("True"))
 }
 
 func (l *life) sees(condition, reason string) {
 	l.Helper()
-	l.Eventually(l.Condition(l.controlPlane, condition)).Should(HavePrefix("False " + reason))
+	l.Eventually(l.Condition(l.ControlPlane, condition)).Should(HavePrefix("False " + reason))
 }
 
 // operation returns the operation in flight as the running release has written it.
 func (l *life) operation() string {
-	l.Get(l.controlPlane)
-	return l.controlPlane.Annotations[infrav1.OperationAnnotation]
+	l.Get(l.ControlPlane)
+	return l.ControlPlane.Annotations[infrav1.OperationAnnotation]
 }
 
 // idOf returns the id of the operation in an annotation.

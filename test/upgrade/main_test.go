@@ -3,7 +3,6 @@
 package upgrade
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -51,26 +50,17 @@ func TestMain(m *testing.M) {
 	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options, Parallel: 16, StartTimeout: 10 * time.Minute}))
 }
 
-// wrapManager makes the sandbox start the previous manager without the flags that it does not have, and with those that it needs.
+// wrapManager makes the sandbox start the previous manager with the flag that it needs.
 func wrapManager() error {
 	built, err := filepath.Abs(filepath.Join(previous, "bin", "manager-built"))
 	if err != nil {
 		return err
 	}
-	var usage bytes.Buffer
-	help := exec.Command(built, "--help")
-	help.Stdout, help.Stderr = &usage, &usage
-	_ = help.Run() // some releases return an error after printing their flags
-	unknown := ""
-	for _, name := range []string{"--portal-host"} {
-		if !strings.Contains(usage.String(), name) {
-			unknown += name + "=*) ;; "
-		}
-	}
+	help, _ := exec.Command(built, "--help").CombinedOutput() // some releases return an error after printing their flags
 	needed := ""
-	if strings.Contains(usage.String(), "--allow-unverified-core") { // the sandbox's core is no Deployment, so its version is unknown
+	if strings.Contains(string(help), "--allow-unverified-core") { // the sandbox's core is no Deployment, so its version is unknown
 		needed = "--allow-unverified-core"
 	}
-	script := fmt.Sprintf("#!/bin/sh\nfor flag; do shift; case $flag in %s*) set -- \"$@\" \"$flag\" ;; esac; done\nexec '%s' \"$@\" %s\n", unknown, built, needed)
+	script := fmt.Sprintf("#!/bin/sh\nexec '%s' \"$@\" %s\n", built, needed)
 	return os.WriteFile(filepath.Join(previous, "bin", "manager"), []byte(script), 0o755)
 }

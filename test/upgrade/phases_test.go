@@ -57,7 +57,7 @@ func stuck(method, path string) *emulator.Fault {
 func phases() []phase {
 	return []phase{
 		{
-			name: "ready", with: func(l *life) { l.portalCluster.Spec.Network = &infrav1.PortalNetwork{CIDR: "10.30.0.0/24"} },
+			name: "ready", with: func(l *life) { l.PortalCluster.Spec.Network = &infrav1.PortalNetwork{CIDR: "10.30.0.0/24"} },
 			begin: (*life).classes, ended: func(l *life) { l.settled(2) },
 			asked: []string{network, creation},
 		}, {

@@ -10,7 +10,6 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -41,12 +40,8 @@ func (l *life) record() {
 	for _, kind := range kinds {
 		l.write(&text, box.Client, kind, client.InNamespace(l.Namespace))
 	}
-	if kubeconfig, err := box.WorkloadKubeconfig(l.Context(), client.ObjectKeyFromObject(l.cluster)); err == nil {
-		config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
-		l.Expect(err).NotTo(HaveOccurred())
-		workload, err := client.New(config, client.Options{})
-		l.Expect(err).NotTo(HaveOccurred())
-		l.write(&text, workload, schema.GroupVersionKind{Version: "v1", Kind: "Node"})
+	if _, err := box.WorkloadKubeconfig(l.Context(), client.ObjectKeyFromObject(l.Cluster)); err == nil {
+		l.write(&text, l.Workload(), schema.GroupVersionKind{Version: "v1", Kind: "Node"})
 	}
 	l.Expect(os.MkdirAll(*record, 0o755)).To(Succeed())
 	l.Expect(os.WriteFile(filepath.Join(*record, l.name+".yaml"), []byte(text.String()), 0o644)).To(Succeed())

@@ -49,10 +49,10 @@ func TestUpgrade(t *testing.T) {
 // together runs do for all lives concurrently.
 func together(t *testing.T, what string, lives map[string]*life, do func(*life)) {
 	t.Run(what, func(t *testing.T) {
-		for name, l := range lives {
-			t.Run(name, func(t *testing.T) {
+		for called, l := range lives {
+			t.Run(called, func(t *testing.T) {
 				t.Parallel()
-				l.Fixture = &suite.Fixture{T: t, WithT: suite.Patient(t), Box: box, Namespace: "phase-" + l.name, User: l.user()}
+				l.Fixture = &suite.Fixture{T: t, WithT: suite.Patient(t), Box: box, Namespace: "phase-" + l.name, User: l.user(), ClusterName: name}
 				t.Cleanup(l.Explain)
 				do(l)
 			})
