@@ -24,6 +24,7 @@ import (
 const (
 	identityName = "portal-identity"
 	version      = "v1.35.6" // of Kubernetes
+	newer        = "v1.36.3"
 )
 
 // fixture is a test in a namespace of its own.

@@ -19,6 +19,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -39,7 +41,8 @@ const (
 	previousImage   = "registry.example/capportal/cluster-api-provider-portal:" + previousVersion
 )
 
-// TestQuickStart follows the getting started page, and then looks into the new cluster with the user's kubeconfig.
+// TestQuickStart lives the life of the getting started page: a cluster that clusterctl generates is created, looked into with the user's
+// kubeconfig, scaled, upgraded and deleted.
 func TestQuickStart(t *testing.T) {
 	f := newFixture(t, quickStartNamespace)
 	cluster := f.apply("sample", 3)
@@ -56,11 +59,22 @@ func TestQuickStart(t *testing.T) {
 	nodes := &corev1.NodeList{}
 	f.Expect(workload.List(t.Context(), nodes)).To(Succeed())
 	f.Expect(nodes.Items).To(HaveLen(4), "Nodes: a control node and three workers")
-	for _, node := range nodes.Items {
-		f.Expect(node.Status.NodeInfo.KubeletVersion).To(Equal(version))
-	}
+
+	deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: cluster.Name + "-workers"}}
+	suite.Change(f.Fixture, deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = ptr.To[int32](2) })
+	f.AwaitReady(cluster, 2)
+	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: cluster.Name}}
+	suite.Change(f.Fixture, controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = newer })
+	f.Eventually(func() (versions []string, err error) {
+		err = workload.List(f.Context(), nodes)
+		for _, node := range nodes.Items {
+			versions = append(versions, node.Status.NodeInfo.KubeletVersion)
+		}
+		return versions, err
+	}).Should(ConsistOf(newer, newer, newer), "versions of the control node's and two workers' kubelets")
+	f.AwaitReady(cluster, 2)
 	f.remove(cluster)
-	f.Expect(emulator.ClusterChanges(f.requestLog())).To(Equal([]string{"Creating", "Deleting"}))
+	f.Expect(emulator.ClusterChanges(f.requestLog())).To(Equal([]string{"Creating", "Scaling size 3 → 2", "Upgrading " + version + " → " + newer, "Deleting"}))
 }
 
 // TestProviderUpgrade checks that clusterctl upgrade apply replaces the previous release while one cluster is ready and another is being
