@@ -91,52 +91,38 @@ func TestPartOfAFile(t *testing.T) {
 	}
 }
 
-func TestIsolatedNetworkIsTold(t *testing.T) {
-	at(t, emulator.Options{}, func(_ *testing.T, d *desk) { d.run(d.createArgs("demo")...).says("isolated network") })
-}
-
-// TestConfirmation: nothing is deleted without a yes.
+// TestConfirmation: nothing is deleted without a yes to a question that names everything.
 func TestConfirmation(t *testing.T) {
-	at(t, emulator.Options{Volumes: []emulator.Volume{{ID: "volume-1"}}}, func(t *testing.T, d *desk) {
+	at(t, someVolumes(), func(t *testing.T, d *desk) {
 		id := d.create("demo")
 		d.run("clusters", "delete", id).exits(exitUsage).says("--yes")
 		for _, no := range []string{"no", "", "y"} {
-			d.answers = []string{no}
+			d.answers = []string{no, no}
 			d.run("clusters", "delete", id).exits(exitOther).says("nothing was changed")
-			d.answers = []string{no}
-			d.run("volumes", "delete", "volume-1").exits(exitOther)
+			d.run("volumes", "delete", "v-1", "v-2").exits(exitOther)
 		}
-		if n := d.calls("DELETE", "/kubernetes-clusters/{cluster_id}") + d.calls("DELETE", "/volumes/{volume_id}"); n != 0 {
-			t.Fatalf("%d deletions", n)
+		if len(d.portal.Clusters()) != 1 || len(d.portal.Volumes()) != 4 {
+			t.Fatalf("left: %v, %v", d.portal.Clusters(), d.portal.Volumes())
 		}
 		d.answers = []string{"yes"}
 		d.run("clusters", "delete", id).exits(exitOK)
-		if last := d.asked[len(d.asked)-1]; !strings.Contains(last, id) {
-			t.Errorf("asked %q", last)
+		if asked := strings.Join(d.asked, ""); !strings.Contains(asked, id) || !strings.Contains(asked, "2 volumes (v-1, v-2)") {
+			t.Errorf("asked %q", asked)
 		}
 	})
 }
 
-// TestVersionNotOffered lists the versions on offer, and creates nothing.
-func TestVersionNotOffered(t *testing.T) {
+// TestVersionOfACluster: a version that is not offered creates nothing. An id saves the lookup.
+func TestVersionOfACluster(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		args := d.createArgs("demo")
 		args[7] = "v1.20.0"
 		d.run(args...).exits(exitNotFound).says("v1.34.9, v1.35.6, v1.36.3")
-		if d.calls("POST", "/kubernetes-clusters") != 0 {
-			t.Error("a cluster was asked for")
-		}
-	})
-}
-
-// TestVersionByID saves the look-up.
-func TestVersionByID(t *testing.T) {
-	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
-		args := d.createArgs("demo")
+		lookups := d.calls("GET", "/kubernetes-versions")
 		args[6], args[7] = "--kubernetes-version-id", d.portal.Versions()[0].ID
-		d.run(args...).exits(exitOK)
-		if v := d.portal.Clusters()[0].Version; v != d.portal.Versions()[0].SemanticVersion || d.calls("GET", "/kubernetes-versions") != 0 {
-			t.Errorf("version %s", v)
+		d.run(args...).exits(exitOK).says("isolated network")
+		if c := d.portal.Clusters(); len(c) != 1 || c[0].Version != "v1.34.9" || d.calls("GET", "/kubernetes-versions") != lookups {
+			t.Errorf("clusters %v, after %d lookups", c, lookups)
 		}
 	})
 }

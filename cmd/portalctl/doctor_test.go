@@ -53,17 +53,6 @@ func TestDoctorsAdvice(t *testing.T) {
 	})
 }
 
-// TestInterruptDoctor: Ctrl-C is no finding about the portal.
-func TestInterruptDoctor(t *testing.T) {
-	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
-		d.inject(emulator.Fault{Path: "/kubernetes-versions", Delay: 20 * time.Second})
-		if r := d.interrupt(2*time.Second, "doctor").exits(exitInterrupted); r.out != "" {
-			t.Errorf("printed %s", r.out)
-		}
-		waitIdle()
-	})
-}
-
 // TestDoctorAtEveryProfile: the provider can work with every profile of the emulator.
 func TestDoctorAtEveryProfile(t *testing.T) {
 	for _, name := range profile.Names() {

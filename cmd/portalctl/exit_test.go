@@ -3,9 +3,7 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,18 +68,16 @@ func TestNotBefore(t *testing.T) {
 		wait time.Duration
 		says string
 	}{
-		"a lookup":                    {"/vpcs", 0, ""},
-		"a lookup, until a time":      {"/vpcs", 90 * time.Second, "Not before: 2000-01-01T00:01:30Z"},
-		"the login":                   {"/login", 0, ""},
-		"the login, until a time":     {"/login", 90 * time.Second, "Not before: 2000-01-01T00:01:30Z"},
-		"the login, for a short time": {"/login", 2 * time.Second, "Not before: 2000-01-01T00:00:02Z"},
+		"a lookup":                {"/vpcs", 0, ""},
+		"the login":               {"/login", 0, ""},
+		"the login, until a time": {"/login", 90 * time.Second, "Not before: 2000-01-01T00:01:30Z"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
+			at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 				d.inject(emulator.Fault{Path: test.path, Status: 503, RetryAfter: test.wait})
-				r := d.run("vpcs", "list").exits(exitUnreachable)
-				if r.says(test.says); test.says == "" {
-					r.saysNot("Not before")
+				r := d.run("vpcs", "list").exits(exitUnreachable).says(test.says)
+				if strings.Contains(r.err, "Not before") != (test.says != "") {
+					t.Error(r.err)
 				}
 			})
 		})
@@ -117,20 +113,4 @@ func TestHelp(t *testing.T) {
 		d.run("completion", "bash").exits(exitOK).shows("portalctl")
 		d.run("version", "-o", "json").exits(exitOK).shows(`"version"`, "linux")
 	})
-}
-
-// TestExitCodesAreTold: the help lists each code once.
-func TestExitCodesAreTold(t *testing.T) {
-	var told []exitCode
-	for _, m := range exitMeanings {
-		told = append(told, m.code)
-	}
-	want := []exitCode{exitOK, exitOther, exitUsage, exitCredentials, exitNotFound, exitRefused, exitLater, exitJobFailed,
-		exitUnknown, exitUnreachable, exitStillRuns, exitInterrupted}
-	if !slices.Equal(told, want) {
-		t.Errorf("told %v, want %v", told, want)
-	}
-	if code, advice := explain(fmt.Errorf("x: %w", errors.New("disk full"))); code != exitOther || advice != "" {
-		t.Errorf("%d, %q", code, advice)
-	}
 }

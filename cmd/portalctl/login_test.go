@@ -32,9 +32,6 @@ func TestLoginTellsUserRoleAndToken(t *testing.T) {
 			t.Errorf("login: %+v", value)
 		}
 	})
-}
-
-func TestLoginOfTokenWithoutTimes(t *testing.T) {
 	at(t, emulator.Options{Shapes: emulator.Shapes{TokensWithoutExp: true}}, func(_ *testing.T, d *desk) {
 		d.run("login").exits(exitOK).shows("not reported, 8h")
 	})
@@ -100,9 +97,12 @@ func TestLoginFailures(t *testing.T) {
 		d.with(urlVariable, "https://portal.example/api/v9").run("login").exits(exitUnreachable).says("compare --url")
 		d.with(caFileVariable, filepath.Join(t.TempDir(), "none")).run("login").exits(exitUsage).says("CA file")
 		d.with(seedVariable, "canary-not-base32!").run("login").exits(exitUsage).says(seedVariable + " is not base32")
+		d.with(passwordVariable, canaryPassword+"\n").run("login").exits(exitUsage).says("the password ends with a line break")
+		d.with(caFileVariable, fileWith(t, []byte("no PEM"))).run("login").exits(exitUsage).says("--ca-file holds no PEM certificate").saysNot("caBundle")
 		if n := d.calls("POST", "/login"); n != 1 {
 			t.Errorf("%d logins reached the portal, want 1", n)
 		}
+		d.with(passwordVariable, "wrong").run("login").exits(exitCredentials).says("INVALID_CREDENTIALS").saysNot("redacted", "e-mail or")
 	})
 	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
 		d.inject(emulator.Fault{Path: "/login", Body: emulator.BodyHTML})
@@ -111,12 +111,6 @@ func TestLoginFailures(t *testing.T) {
 	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
 		d.inject(emulator.Fault{Path: "/login", Status: 407, Body: emulator.BodyHTML})
 		d.run("login").exits(exitUnreachable).says("the proxy asks for credentials", "HTTPS_PROXY").saysNot("--url")
-	})
-	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
-		d.with(passwordVariable, "wrong").run("login").exits(exitCredentials).says("INVALID_CREDENTIALS").saysNot("redacted", "e-mail or")
-		d.with(passwordVariable, canaryPassword+"\n").run("login").exits(exitUsage).says("the password ends with a line break")
-		ca := fileWith(t, []byte("no PEM"))
-		d.with(caFileVariable, ca).run("login").exits(exitUsage).says("--ca-file holds no PEM certificate").saysNot("caBundle")
 	})
 	at(t, mfaUser(), func(_ *testing.T, d *desk) {
 		d.inject(emulator.Fault{Path: "/mfa/verify-otp", Body: emulator.BodyEmpty})

@@ -14,10 +14,6 @@ import (
 func TestLostAnswer(t *testing.T) {
 	for name, fault := range map[string]emulator.Fault{
 		"cut after the work":      {Cut: true, After: true},
-		"cut before the work":     {Cut: true},
-		"page of a proxy":         {Body: emulator.BodyHTML},
-		"bad gateway":             {Status: 502, Body: emulator.BodyHTML},
-		"server error":            {Status: 500},
 		"no answer in time":       {Delay: 6 * time.Minute},
 		"job without an id":       {Job: emulator.JobWithoutID},
 		"job forgotten":           {Job: emulator.JobForgotten},
@@ -233,36 +229,6 @@ func TestEndOfWaiting(t *testing.T) {
 	})
 }
 
-// TestInterruptWhileWaiting: the job continues, and its id is printed.
-func TestInterruptWhileWaiting(t *testing.T) {
-	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
-		d.interrupt(7*time.Second, d.createArgs("demo")...).exits(exitInterrupted).says("runs on at the portal", "jobs wait job-")
-		waitIdle()
-		if c := d.portal.Clusters(); len(c) != 1 || c[0].State != emulator.ClusterRunning {
-			t.Errorf("clusters %v", c)
-		}
-	})
-}
-
-// TestInterruptWhileCalling: the program waits for the answer of a call under way, because it names the job. A call that was not
-// sent yet is not sent.
-func TestInterruptWhileCalling(t *testing.T) {
-	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
-		d.inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Delay: 20 * time.Second, After: true})
-		d.interrupt(10*time.Second, d.createArgs("demo")...).exits(exitInterrupted).
-			says("waiting for the portal's answer to the create of cluster demo", "jobs wait "+d.portal.Jobs()[0].ID)
-		waitIdle()
-	})
-	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
-		d.inject(emulator.Fault{Path: "/login", Delay: 20 * time.Second})
-		d.interrupt(10*time.Second, "clusters", "scale", "k8s-1", "--size", "3").exits(exitInterrupted).says("nothing was changed")
-		waitIdle()
-		if n := d.calls("POST", "/kubernetes-clusters/{cluster_id}/scale"); n != 0 {
-			t.Errorf("%d calls after the interrupt", n)
-		}
-	})
-}
-
 // TestLateAnswer: a portal that takes minutes to answer a creation loses nothing, however short the timeout is. It counts for the job.
 func TestLateAnswer(t *testing.T) {
 	for _, late := range []time.Duration{75 * time.Second, 280 * time.Second} {
@@ -282,13 +248,49 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// TestInterruptWithoutWaiting: the id of the job that was started is still printed.
-func TestInterruptWithoutWaiting(t *testing.T) {
-	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
-		d.inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Delay: 20 * time.Second, After: true})
-		d.interrupt(10*time.Second, d.createArgs("demo", "--no-wait")...).exits(exitOK).shows(d.portal.Jobs()[0].ID)
-		waitIdle()
-	})
+// TestInterrupt: Ctrl-C calls nothing off that was sent. The program waits for the answer of such a call, because it names the job. What was not
+// sent yet, or was refused by the rate limit, is not sent.
+func TestInterrupt(t *testing.T) {
+	late := func(method, path string) emulator.Fault {
+		return emulator.Fault{Method: method, Path: path, Delay: 20 * time.Second, After: true}
+	}
+	refused := emulator.Fault{Method: "DELETE", Path: "/volumes/*", Status: 429, RetryAfter: 50 * time.Minute, Count: 1}
+	for name, test := range map[string]struct {
+		fault emulator.Fault
+		args  []string // after those of a creation, if they are flags
+		code  exitCode
+		says  []string
+		made  int // clusters
+	}{
+		"while the job runs": {late("GET", "/jobs/*"), nil, exitInterrupted, []string{"runs on at the portal", "jobs wait job-"}, 1},
+		"during the call": {late("POST", "/kubernetes-clusters"), nil, exitInterrupted,
+			[]string{"waiting for the portal's answer to the create of cluster demo", "jobs wait job-"}, 1},
+		"without waiting":  {late("POST", "/kubernetes-clusters"), []string{"--no-wait"}, exitOK, []string{"job-"}, 1},
+		"during the login": {late("POST", "/login"), nil, exitInterrupted, []string{"nothing was changed"}, 0},
+		"between refusals": {refused, []string{"volumes", "delete", "--yes", "v-1"}, exitInterrupted,
+			[]string{"interrupted; nothing was changed", "asks to wait 50m0s"}, 0},
+		"a reset link": {late("POST", "/reset-password"), []string{"password", "reset"}, exitOK,
+			[]string{"waiting for the portal's answer to the request for a reset link", "a reset link is on its way"}, 0},
+		"the doctor": {late("GET", "/kubernetes-versions"), []string{"doctor"}, exitInterrupted, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at(t, someVolumes(), func(t *testing.T, d *desk) {
+				if len(test.args) == 0 || strings.HasPrefix(test.args[0], "-") {
+					test.args = d.createArgs("demo", test.args...)
+				}
+				d.inject(test.fault)
+				r := d.interrupt(10*time.Second, test.args...).exits(test.code)
+				r.err += r.out
+				if r.says(test.says...); r.took > 30*time.Second {
+					t.Errorf("took %s", r.took)
+				}
+				waitIdle()
+				if clusters, volumes := len(d.portal.Clusters()), len(d.portal.Volumes()); clusters != test.made || volumes != 4 {
+					t.Errorf("%d clusters, %d volumes", clusters, volumes)
+				}
+			})
+		})
+	}
 }
 
 // TestProgress: a line for each change, or one line that is redrawn.

@@ -57,23 +57,3 @@ func TestTimeout(t *testing.T) {
 		d.run("jobs", "wait", "job-1", "--timeout", "-1s").exits(exitUsage).says("must not be negative")
 	})
 }
-
-// TestInterruptBetweenRefusals: a change that the rate limit has refused was not carried out, so Ctrl-C ends the wait for the next turn.
-func TestInterruptBetweenRefusals(t *testing.T) {
-	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
-		d.inject(emulator.Fault{Path: "/volumes/*", Status: 429, RetryAfter: 50 * time.Minute, Count: 1})
-		r := d.interrupt(time.Minute, "volumes", "delete", "--yes", "v-1").exits(exitInterrupted).says("interrupted; nothing was changed", "asks to wait 50m0s")
-		if r.took > time.Minute+time.Second {
-			t.Errorf("took %s", r.took)
-		}
-		d.run("volumes", "delete", "--yes", "v-1").exits(exitOK)
-	})
-}
-
-// TestInterruptPasswordReset: like any change, a request that was sent is waited for. Its answer says whether a link is on its way.
-func TestInterruptPasswordReset(t *testing.T) {
-	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
-		d.inject(emulator.Fault{Path: "/reset-password", Delay: 20 * time.Second, After: true})
-		d.interrupt(10*time.Second, "password", "reset").exits(exitOK).says("waiting for the portal's answer to the request for a reset link", "a reset link is on its way")
-	})
-}

@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -69,17 +68,6 @@ func TestDeleteVolumesAfterThePassword(t *testing.T) {
 		d.run("volumes", "delete", "--yes", "--password-stdin", "-", "-ojson").exits(exitOK).says("no volume ids").has(map[string]string{})
 		if n := d.calls("POST", "/login"); n != logins {
 			t.Errorf("%d logins for an empty list", n-logins)
-		}
-	})
-}
-
-// TestDeleteVolumesAsks names every volume before anything is deleted.
-func TestDeleteVolumesAsks(t *testing.T) {
-	at(t, someVolumes(), func(t *testing.T, d *desk) {
-		d.answers = []string{"no"}
-		d.run("volumes", "delete", "v-1", "v-2").exits(exitOther)
-		if !strings.Contains(d.asked[0], "2 volumes (v-1, v-2)") || len(d.portal.Volumes()) != 4 {
-			t.Errorf("asked %q, left %v", d.asked, d.portal.Volumes())
 		}
 	})
 }
