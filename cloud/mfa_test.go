@@ -146,26 +146,6 @@ func TestEachCodeOnce(t *testing.T) {
 	}
 }
 
-// TestMFASwitchedOn checks that a new login uses the second factor after MFA was enabled during a token's life, which makes the portal
-// treat the token as pre-MFA.
-func TestMFASwitchedOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		portal := newGuarded(t)
-		config := testConfig(roundTrip(func(r *http.Request) (*http.Response, error) {
-			if r.Header.Get("Authorization") == "Bearer old" {
-				return respond(403, `{"error":{"code":"MFA_REQUIRED"}}`), nil
-			}
-			return portal.RoundTrip(r)
-		}))
-		config.TOTPSeed = testSeed
-		c := newClient(t, config)
-		c.session.current = schedule("old", Login{UserID: "user-1"}, time.Now())
-		if err := look(t, c); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // TestWrongSeed checks that the client sends at most one code per step. After three refused codes it pauses for five minutes, and then for twice
 // as long each time, up to 40 minutes. A code that is accepted ends the pauses.
 func TestWrongSeed(t *testing.T) {

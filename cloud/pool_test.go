@@ -143,6 +143,43 @@ func TestPoolDropsTheLongestUnused(t *testing.T) {
 	})
 }
 
+// TestOwnersDoNotEvictEachOther checks that one owner's new identities evict only its own clients, the longest unused first, and that a
+// client of two owners stays while one of them uses it.
+func TestOwnersDoNotEvictEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pool Pool
+		as := func(owner, password string) *Client {
+			config := testConfig(noTransport{t})
+			config.Owner, config.Password = owner, password
+			time.Sleep(time.Millisecond)
+			return pooled(t, &pool, config)
+		}
+		theirs, shared := as("b", "b"), as("b", "shared")
+		if as("a", "shared") != shared {
+			t.Error("two owners of the same identity have two clients")
+		}
+		first, second := as("a", "first"), as("a", "second")
+		for i := range ownerSize - 3 {
+			as("a", fmt.Sprint(i))
+		}
+		as("a", "first")
+		if n := len(pool.clients); n != ownerSize+1 {
+			t.Errorf("%d clients, want one more than an owner may hold", n)
+		}
+		as("a", "one more") // evicts the shared client, which the other owner keeps
+		as("a", "and another")
+		if as("b", "shared") != shared || as("a", "first") != first || as("a", "second") == second {
+			t.Error("the pool did not drop the client that its owner has not used for longest")
+		}
+		for i := range 2 * poolSize {
+			as("a", fmt.Sprint("new ", i))
+		}
+		if n := len(pool.clients); as("b", "b") != theirs || n != ownerSize+2 {
+			t.Errorf("%d clients, want %d of one owner and 2 of the other", n, ownerSize)
+		}
+	})
+}
+
 // TestManyIdentitiesOfAnOwner gives one namespace an account for each of 200 customers. Each of them logs in once, and a wrong password
 // is tried once, however often their clusters are reconciled. No identity beyond the bound costs another owner its client.
 func TestManyIdentitiesOfAnOwner(t *testing.T) {

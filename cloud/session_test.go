@@ -166,32 +166,6 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// TestRefreshFails checks that a token that is due for a refresh is used until it expires while logins fail, without a login for each call.
-func TestRefreshFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDoorman()
-		c := newClient(t, testConfig(d))
-		if err := look(t, c); err != nil {
-			t.Fatal(err)
-		}
-		d.down = true
-		time.Sleep(7*time.Hour + time.Second)
-		for range 50 * 60 { // until 10 minutes before the token expires
-			if err := look(t, c); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Second)
-		}
-		if n := len(d.logins); n < 40 || n > 60 {
-			t.Errorf("%d logins in 50 minutes, want about one a minute", n)
-		}
-		time.Sleep(10 * time.Minute)
-		if err := look(t, c); !IsUnavailable(err) {
-			t.Errorf("with the token expired and the login down: %v", err)
-		}
-	})
-}
-
 // TestWrongPassword checks that a wrong password costs at most two portal calls a minute, however often a reconciler calls, and that the
 // client notices when the password is correct again.
 func TestWrongPassword(t *testing.T) {
