@@ -8,20 +8,10 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
 func seeded(n uint64) *rand.Rand { return rand.New(rand.NewPCG(n, n)) }
-
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
 
 // tryCall reserves once and spends the reservation, or sleeps until RetryAt.
 func (l *Limiter) tryCall(flow string, class Class) bool {
@@ -39,7 +29,8 @@ func (l *Limiter) tryCall(flow string, class Class) bool {
 	return false
 }
 
-// TestNobodyIsStarved checks that polls get a fifth of the tokens, and reads a tenth, while others wait all the time.
+// TestNobodyIsStarved checks that polls get a fifth of the tokens, and reads a tenth, while others wait all the time. Calls that wait do not raise
+// the rate of 300 a minute after a burst of 45.
 func TestNobodyIsStarved(t *testing.T) {
 	type row struct {
 		busy        []Class
@@ -54,7 +45,7 @@ func TestNobodyIsStarved(t *testing.T) {
 		l := NewLimiter(Options{Limit: standardLimit, MaxOpen: 1000})
 		served := compete(l, 10*time.Minute, append(test.busy, test.last)...)
 		total := served[Mutation] + served[Poll] + served[Read]
-		if share := served[test.last] / total; share < test.least || share > test.most || total < 2900 {
+		if share := served[test.last] / total; share < test.least || share > test.most || total < 2900 || total > 3045 {
 			t.Errorf("%.2f of %.0f tokens of 3000: %v", share, total, served)
 		}
 	})
@@ -64,12 +55,12 @@ func TestNobodyIsStarved(t *testing.T) {
 func compete(l *Limiter, duration time.Duration, classes ...Class) map[Class]float64 {
 	var mu sync.Mutex
 	served := map[Class]float64{}
-	stop := make(chan struct{})
 	var group sync.WaitGroup
+	end := time.Now().Add(duration)
 	for _, class := range classes {
 		for i := range 100 {
 			group.Go(func() {
-				for !closed(stop) {
+				for time.Now().Before(end) {
 					if l.tryCall(class.String()+strconv.Itoa(i), class) {
 						mu.Lock()
 						served[class]++
@@ -79,38 +70,6 @@ func compete(l *Limiter, duration time.Duration, classes ...Class) map[Class]flo
 			})
 		}
 	}
-	time.Sleep(duration)
-	close(stop)
 	group.Wait()
 	return served
-}
-
-// TestFlowsTakeTurns checks that a flow with a hundred calls does not delay a flow with one call.
-func TestFlowsTakeTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(Options{})
-		for range 45 {
-			l.tryCall("warm-up", Read)
-		}
-		var group sync.WaitGroup
-		for range 100 {
-			group.Go(func() {
-				r, err := l.Wait(t.Context(), "greedy", Read)
-				if err != nil {
-					t.Error(err)
-				}
-				if ok, _ := l.Spend(r); ok {
-					r.Settle(true, nil)
-				}
-			})
-		}
-		synctest.Wait()
-		start := time.Now()
-		for !l.tryCall("modest", Read) {
-		}
-		if waited := time.Since(start); waited > 2*time.Second {
-			t.Errorf("the modest flow waited %v behind the greedy one", waited)
-		}
-		group.Wait()
-	})
 }

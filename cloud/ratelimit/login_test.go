@@ -14,7 +14,7 @@ import (
 // each client.
 func TestClaimLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := spentOf(t, 5)
+		l := spent(t, 5)
 		refusedUntil(t, l, "read", Read)
 		reservations, at := tryLogin(l, "a", 3)
 		if told := time.Until(at).Round(time.Millisecond); reservations != nil || told < 2900*time.Millisecond || told > 3*time.Second {
@@ -55,7 +55,7 @@ func TestClaimLogin(t *testing.T) {
 func TestPlacesOfALoginAreKept(t *testing.T) {
 	for late, kept := range map[time.Duration]bool{placeGrace - 2*time.Second: true, placeGrace + 2*time.Second: false} {
 		synctest.Test(t, func(t *testing.T) {
-			l := spentOf(t, 5)
+			l := spent(t, 5)
 			_, at := tryLogin(l, "a", 3)
 			time.Sleep(time.Until(at) + late)
 			l.Stats()
@@ -66,29 +66,23 @@ func TestPlacesOfALoginAreKept(t *testing.T) {
 	}
 }
 
-// TestClosedGateHoldsALogin checks that a login waits after a 429 like all other calls, with its tokens set aside.
-func TestClosedGateHoldsALogin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(Options{})
-		send(t, l, granted(t, l, "first", Read), 429, "Retry-After", "30")
-		reservations, at := tryLogin(l, "a", 1)
-		if opens := l.Stats().ClosedTo; reservations != nil || at.Before(opens) {
-			t.Errorf("%d reservations, RetryAt %v, the gate opens at %v", len(reservations), at, opens)
-		}
-		time.Sleep(time.Until(at))
-		if reservations, _ = tryLogin(l, "a", 1); len(reservations) != 1 {
-			t.Error("no reservation although the gate is open")
-		}
-	})
-}
-
-// TestLoginWaits checks that a client that may wait gets the reservations, and that the error names what it waited for if its context ends.
+// TestLoginWaits checks that a client that may wait gets the reservations when there are enough tokens, or when the gate opens after a 429. The
+// error names what it waited for if its context ends.
 func TestLoginWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := spentOf(t, 5)
+	type row struct {
+		status      int // of the request before
+		least, most time.Duration
+	}
+	each(t, map[string]row{
+		"for tokens":   {200, 2900 * time.Millisecond, 4 * time.Second},
+		"for the gate": {429, 30 * time.Second, 40 * time.Second},
+	}, func(t *testing.T, test row) {
+		l := spent(t, 5)
+		time.Sleep(time.Second)
+		send(t, l, granted(t, l, "last", Read), test.status, "Retry-After", "30")
 		start := time.Now()
 		reservations, err := l.WaitLogin(t.Context(), "a", 3)
-		if waited := time.Since(start); err != nil || len(reservations) != 3 || waited < 2900*time.Millisecond || waited > 4*time.Second {
+		if waited := time.Since(start); err != nil || len(reservations) != 3 || waited < test.least || waited > test.most {
 			t.Errorf("%v after %v", err, waited)
 		}
 		canceled, cancel := context.WithCancel(t.Context())
@@ -96,21 +90,7 @@ func TestLoginWaits(t *testing.T) {
 		if _, err := l.WaitLogin(canceled, "a", 3); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		if _, err := l.ReserveLogin("a", 3); !isWait(err) {
-			t.Error(err)
-		}
 	})
-}
-
-// spentOf returns a limiter of one request per second with a bucket of that size, whose tokens are used up.
-func spentOf(t *testing.T, burst int) *Limiter {
-	l := NewLimiter(Options{Limit: 60, Burst: burst})
-	for range burst {
-		if ok, err := l.Spend(granted(t, l, "first", Read)); !ok {
-			t.Fatal(err)
-		}
-	}
-	return l
 }
 
 // tryLogin returns the reservations of a login, or the time at which they are expected.

@@ -24,7 +24,10 @@ func TestTenantsTakeTurns(t *testing.T) {
 			{"big/1", Creation}, {"big/2", Creation}, {"big/3", Creation}, {"small/1", Creation},
 			{"big/4", Mutation}, {"big/5", Mutation}, {"small/2", Mutation},
 		} {
-			refusedUntil(t, l, want.flow, want.class)
+			at := refusedUntil(t, l, want.flow, want.class)
+			if told := time.Until(at).Round(10 * time.Millisecond); want.flow == "big/1" && told != 6*time.Second { // 5 s after its turn
+				t.Errorf("RetryAt of a flow that is woken is after %v", told)
+			}
 		}
 		for i := range 7 {
 			time.Sleep(1010 * time.Millisecond)
@@ -89,9 +92,7 @@ func TestOpenFollowsLatency(t *testing.T) {
 	each(t, map[string]row{
 		"fast":              {0, 100 * time.Millisecond, false, 4},
 		"a second":          {0, time.Second, false, 5},
-		"three seconds":     {0, 3 * time.Second, false, 15},
 		"a minute":          {0, 59 * time.Second, false, 20},
-		"fewer allowed":     {10, 3 * time.Second, false, 10},
 		"one allowed":       {1, 3 * time.Second, false, 1},
 		"not written":       {0, 3 * time.Second, true, 4},
 		"just above a slot": {0, 3010 * time.Millisecond, false, 16},
@@ -133,37 +134,6 @@ func TestSlowCreationsHoldUpNoMutation(t *testing.T) {
 		}
 		if s := l.Stats(); s.Open != minOpen {
 			t.Errorf("%d are open", s.Open)
-		}
-	})
-}
-
-// TestSettledMutationWakesTheNext checks that the end of an open mutation wakes the flow that waits for it, even if tokens were available
-// all the time.
-func TestSettledMutationWakesTheNext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		woken := ""
-		l := NewLimiter(Options{MaxOpen: 1, Wake: func(flow string) { woken += flow }})
-		open := granted(t, l, "a", Mutation)
-		refusedUntil(t, l, "b", Creation)
-		time.Sleep(10 * time.Second)
-		if synctest.Wait(); woken != "" {
-			t.Fatalf("woken: %s", woken)
-		}
-		send(t, l, open, 202)
-		if woken != "b" {
-			t.Errorf("woken: %s", woken)
-		}
-		granted(t, l, "b", Creation)
-	})
-}
-
-// TestRetryAtIsLaterThanWake checks that RetryAt of a flow that is woken is 5 s after its turn.
-func TestRetryAtIsLaterThanWake(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(Options{Limit: 60, Burst: 1, Wake: func(string) {}})
-		send(t, l, granted(t, l, "drain", Read), 200)
-		if told := time.Until(refusedUntil(t, l, "a", Read)).Round(10 * time.Millisecond); told != 6*time.Second {
-			t.Errorf("RetryAt is after %v", told)
 		}
 	})
 }
