@@ -36,19 +36,19 @@ func TestTiltProvider(t *testing.T) {
 	if !strings.Contains(string(content(t, "config/manager/manager.yaml")), "image: "+c.Image+":") {
 		t.Errorf("the Deployment has another image than %s", c.Image)
 	}
-	for _, dependency := range dependencies(t, module) {
-		inside, ours := strings.CutPrefix(dependency, module+"/")
-		if folder, _, _ := strings.Cut(inside, "/"); ours && !slices.Contains(c.LiveReload, folder) {
-			t.Errorf("Tilt would not build the manager when %s changes", inside)
-		}
-	}
 	sources, err := filepath.Glob(filepath.Join(root, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, dependency := range dependencies(t, module) {
+		if inside, ours := strings.CutPrefix(dependency, module+"/"); ours {
+			sources = append(sources, filepath.Join(root, inside))
+		}
+	}
 	for _, source := range sources {
-		if name := filepath.Base(source); !strings.HasSuffix(name, "_test.go") && !slices.Contains(c.LiveReload, name) {
-			t.Errorf("Tilt would not build the manager when %s changes", name)
+		name, _, _ := strings.Cut(strings.TrimPrefix(source, root+"/"), "/")
+		if !strings.HasSuffix(name, "_test.go") && !slices.Contains(c.LiveReload, name) {
+			t.Errorf("Tilt would not build the manager when %s changes", source)
 		}
 	}
 }
