@@ -3,8 +3,12 @@
 package browser
 
 import (
+	"bufio"
 	"context"
+	_ "embed"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +24,9 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
+
+//go:embed audit.js
+var audit string
 
 // patience is how long the page may take to show a change, also one that takes several reconciles on a busy machine.
 const patience = 4 * time.Minute
@@ -150,45 +157,48 @@ func (p *tab) prefer(features ...string) {
 	p.do(call(emulation.SetEmulatedMedia, media))
 }
 
-// command starts a command of bin/, waits until it has printed the given words, and returns its output. The command ends with the test.
+// audited fails the test for each problem of the page with names, roles, headings or contrast, in light and in dark mode.
+func (p *tab) audited(what string) {
+	p.t.Helper()
+	for _, scheme := range []string{"light", "dark"} {
+		p.prefer("prefers-color-scheme: "+scheme, "prefers-reduced-motion: reduce")
+		time.Sleep(300 * time.Millisecond) // until a frame has the new colors
+		for _, problem := range eval[[]string](p, audit) {
+			p.t.Errorf("%s, %s: %s", what, scheme, problem)
+		}
+	}
+}
+
+// command starts a command of bin/, waits until it has printed a line with the given words, and returns its output. The command ends with the
+// test.
 func command(t *testing.T, until string, environment []string, name string, arguments ...string) string {
 	t.Helper()
 	cmd := exec.Command(binary(t, name), arguments...)
 	cmd.Env = append(os.Environ(), environment...)
-	out, err := os.Create(filepath.Join(t.TempDir(), name))
+	out, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
+	cmd.Stdout, cmd.Stderr = in, in
+	if err := errors.Join(cmd.Start(), in.Close()); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt) // fails only if the command has ended
-		if err := <-ended; err != nil {
+		if err := cmd.Wait(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	})
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		said, err := os.ReadFile(out.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(said), until) {
-			return string(said)
-		}
-		select {
-		case err := <-ended:
-			ended <- err
-			t.Fatalf("%s ended: %v\n%s", name, err, said)
-		default:
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s did not get ready:\n%s", name, said)
+	said := ""
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		said += lines.Text() + "\n"
+		if strings.Contains(lines.Text(), until) {
+			go func() { _, _ = io.Copy(io.Discard, out) }()
+			return said
 		}
 	}
+	t.Fatalf("%s ended:\n%s", name, said)
+	return ""
 }
 
 // binary returns the path of a command that make has built.

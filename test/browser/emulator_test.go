@@ -3,18 +3,13 @@
 package browser
 
 import (
-	_ "embed"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
-
-//go:embed audit.js
-var audit string
 
 const noCapacity = "The next scale finds no capacity"
 
@@ -56,23 +51,20 @@ func TestPicture(t *testing.T) {
 	page.do(chromedp.Click(chromedp.CSS("#hide-looks")))
 	page.wait("no looks at jobs", `document.querySelector("tr.look") && ![...document.querySelectorAll("tr.look")].some((row) => row.checkVisibility())`)
 
-	if status, answer := p.call("DELETE", "/kubernetes-clusters/"+cluster, nil); status != 202 {
-		t.Fatalf("%d %v", status, answer)
-	}
+	p.run("portalctl clusters delete %s --yes --no-wait", cluster)
 	page.wait("that the cluster is being deleted", `document.querySelector("article .facts")?.textContent.startsWith("Deleting")`)
 	page.wait("its end", `document.querySelector("article") === null && document.querySelector("#no-clusters").checkVisibility()`)
 }
 
-// TestFaults checks that a click arms a fault that strikes, and that another click removes it.
+// TestFaults checks that a click arms a fault that strikes, and that another click removes it. A cluster in Alert has a button, by which a
+// person repairs it as the portal's operator does.
 func TestFaults(t *testing.T) {
 	p := startPortal(t, "--job-duration=all=1s")
 	cluster := p.create("first", 2)
 	page := open(t, p.page)
 	page.click(noCapacity)
 	page.wait("the fault", `document.querySelectorAll("#armed li").length === 1`)
-	if status, answer := p.call("POST", "/kubernetes-clusters/"+cluster+"/scale", map[string]any{"size": 3}); status < 400 {
-		t.Errorf("the fault did not strike: %d %v", status, answer)
-	}
+	p.run("! portalctl clusters scale %s --size 3", cluster)
 	page.wait("that it takes effect", `document.querySelector("#armed .hits").textContent === "affected 1 of 1 calls, spent"`)
 	page.wait("its span in the timeline, which has ended", `(() => {
 		const fault = document.querySelector(".timeline .fault");
@@ -87,50 +79,42 @@ func TestFaults(t *testing.T) {
 	page.click("Arm this fault")
 	page.wait("why it is refused", `document.querySelector("#answer").textContent.includes("stauts")`)
 	page.forgive("400 (Bad Request)")
-	page.do(chromedp.SetValue(chromedp.ID("fault"), `{"id": "<b>mine</b>", "path": "/vpcs", "status": 503}`))
+	page.do(chromedp.SetValue(chromedp.ID("fault"), `{"id": "<b>mine</b>", "path": "/kubernetes-clusters/*/scale", "job": "failed", "alert": true}`))
 	page.click("Arm this fault")
 	page.wait("it as text, not as HTML", `document.querySelector("#armed .title")?.textContent.trim() === "<b>mine</b>"`)
-	page.click("Remove all faults")
-	page.wait("that all are gone", `document.querySelector("#no-faults").checkVisibility()`)
-	if faults := strings.TrimSpace(p.books("/faults")); faults != "[]" {
-		t.Errorf("the emulator has %s", faults)
-	}
-}
-
-// TestRepair checks that a cluster in Alert has a button, by which a person repairs it as the portal's operator does.
-func TestRepair(t *testing.T) {
-	p := startPortal(t, "--job-duration=all=1s")
-	cluster := p.create("first", 2)
-	page := open(t, p.page)
-	page.do(chromedp.SetValue(chromedp.ID("fault"), `{"path": "/kubernetes-clusters/*/scale", "job": "failed", "alert": true, "count": 1}`))
-	page.click("Arm this fault")
-	page.wait("the fault", `document.querySelectorAll("#armed li").length === 1`)
-	if status, answer := p.call("POST", "/kubernetes-clusters/"+cluster+"/scale", map[string]any{"size": 3}); status != 202 {
-		t.Fatalf("%d %v", status, answer)
-	}
+	p.run("! portalctl clusters scale %s --size 3", cluster)
 	page.wait("that the cluster is in Alert", `document.querySelector("article .facts").textContent.startsWith("Alert")`)
 	page.click("Repair cluster first")
 	page.wait("that it is repaired", `document.querySelector("article .facts").textContent.startsWith("Running")`)
 	page.wait("that the button is gone", `document.querySelectorAll("#repairs button").length === 0`)
 	page.wait("the answer", `document.querySelector("#answer").textContent === "Cluster first is repaired."`)
+	page.click("Remove all faults")
+	page.wait("that all are gone", `document.querySelector("#no-faults").checkVisibility()`)
+	if faults := strings.TrimSpace(p.ask("GET", "/faults", "")); faults != "[]" {
+		t.Errorf("the emulator has %s", faults)
+	}
 }
 
 // TestReconnect checks that an open page reports the end of the emulator, and shows the next emulator without the records of the first.
 func TestReconnect(t *testing.T) {
+	const oneLogin = `[...document.querySelectorAll("#entries tr")].filter((row) => row.innerText.includes("POST /login")).length === 1`
 	var page *tab
 	var address string
 	t.Run("first emulator", func(first *testing.T) {
 		p := startPortal(first)
+		p.run("portalctl login")
 		page, address = open(t, p.page), p.page
-		page.wait("the first log", `document.querySelectorAll("tr.change").length === 1`)
+		page.wait("the first log", oneLogin)
 	})
 	if page == nil {
 		return // no browser, so the test is skipped
 	}
 	page.wait("that the emulator is gone", `document.querySelector("#connection").textContent.startsWith("No connection")`)
-	startPortal(t, "--page-listen="+strings.TrimSuffix(strings.TrimPrefix(address, "http://"), "/"))
+	next := startPortal(t, "--page-listen="+strings.TrimSuffix(strings.TrimPrefix(address, "http://"), "/"))
 	page.wait("the next emulator", `document.querySelector("#connection").textContent === "Live"`)
-	page.wait("its log alone", `document.querySelectorAll("tr.change").length === 1 && document.querySelectorAll("tr").length === 3`)
+	page.wait("its empty log", `!document.querySelector("#entries").innerText.includes("POST /login")`)
+	next.run("portalctl login")
+	page.wait("its log", oneLogin)
 	page.forgive("net::ERR_")
 }
 
@@ -180,7 +164,7 @@ func TestKeyboard(t *testing.T) {
 	page.wait("the fault that a key armed", `document.querySelectorAll("#armed li").length === 2`)
 	page.do(chromedp.Focus(chromedp.CSS(`input[value=newest]`)), chromedp.KeyEvent(kb.ArrowDown))
 	page.wait("the order that a key changed", `document.querySelector("#answer").textContent.includes("oldest")`)
-	if order := p.books("/victim-order"); !strings.Contains(order, "oldest") {
+	if order := p.ask("GET", "/victim-order", ""); !strings.Contains(order, "oldest") {
 		t.Errorf("the emulator has %s", order)
 	}
 	page.do(chromedp.Focus(chromedp.CSS(".skip")), chromedp.KeyEvent(kb.Enter))
@@ -206,18 +190,12 @@ func TestAccessible(t *testing.T) {
 	page.click("Other users take the rate limit")
 	page.click(noCapacity)
 	page.wait("a refused request", `document.querySelectorAll("#armed li").length === 2`)
-	p.call("POST", "/kubernetes-clusters/"+cluster+"/scale", map[string]any{"size": 3})
-	p.call("POST", "/kubernetes-clusters/"+cluster+"/scale", map[string]any{"size": 1})
+	p.run("! portalctl clusters scale %s --size 3", cluster)
+	p.run("portalctl clusters scale %s --size 1 --no-wait", cluster)
 	page.wait("a node that leaves", `document.querySelector(".box[data-state=leaving]") && document.querySelector("#jobs progress:not([hidden])")`)
-	for _, scheme := range []string{"light", "dark"} {
-		page.prefer("prefers-color-scheme: "+scheme, "prefers-reduced-motion: reduce")
-		time.Sleep(300 * time.Millisecond) // until a frame has the new colors
-		for _, problem := range eval[[]string](page, audit) {
-			t.Errorf("%s: %s", scheme, problem)
-		}
-		if moving := eval[string](page, animations); moving != "none none" {
-			t.Errorf("%s: elements move although the user prefers reduced motion: %s", scheme, moving)
-		}
+	page.audited("an emulator")
+	if moving := eval[string](page, animations); moving != "none none" {
+		t.Errorf("elements move although the user prefers reduced motion: %s", moving)
 	}
 	page.prefer("prefers-color-scheme: light")
 	if moving := eval[string](page, animations); moving != "appear flow" {

@@ -4,7 +4,9 @@ package browser
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 )
@@ -17,15 +19,16 @@ const fleetTime = 2000
 func TestFleet(t *testing.T) {
 	const fleet = 300
 	p := startPortal(t, "--rate-limit=100000", "--job-duration=create=1s,scale=5m")
-	p.arm(`{"method": "POST", "path": "/kubernetes-clusters", "job": "failed-late", "nth": 200, "count": 1}`)
-	p.createMany(fleet)
+	p.ask("POST", "/faults", `{"method": "POST", "path": "/kubernetes-clusters", "job": "failed-late", "nth": 200, "count": 1}`)
+	p.run("for i in {000..%d}; do %s --no-wait --name cluster-$i; done", fleet-1, p.creation(3))
+	for strings.Contains(p.ask("GET", "/clusters", ""), `"Creating"`) {
+		time.Sleep(200 * time.Millisecond)
+	}
 	var clusters []struct{ ID, Name string }
-	if err := json.Unmarshal([]byte(p.books("/clusters")), &clusters); err != nil {
+	if err := json.Unmarshal([]byte(p.ask("GET", "/clusters", "")), &clusters); err != nil {
 		t.Fatal(err)
 	}
-	if status, answer := p.call("POST", "/kubernetes-clusters/"+clusters[250].ID+"/scale", map[string]any{"size": 4}); status != 202 {
-		t.Fatalf("%d %v", status, answer)
-	}
+	p.run("portalctl clusters scale %s --size 4 --no-wait", clusters[250].ID)
 
 	page := open(t, p.page)
 	page.do(chromedp.Reload())
@@ -63,7 +66,5 @@ func TestFleet(t *testing.T) {
 	page.wait("its nodes and its timeline", `document.querySelectorAll("article .nodes .box").length === 4 && document.querySelector("article .timeline .line.size")`)
 	eval[bool](page, `document.querySelector("#filter").value = ""; document.querySelector("#filter").dispatchEvent(new Event("input"))`)
 	page.wait("all again, with the opened one still open", `document.querySelectorAll("article").length === 300 && document.querySelectorAll("details[open]").length === 3`)
-	for _, problem := range eval[[]string](page, audit) {
-		t.Errorf("a fleet: %s", problem)
-	}
+	page.audited("a fleet")
 }

@@ -3,12 +3,9 @@
 package browser
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,44 +13,6 @@ import (
 
 	"github.com/chromedp/chromedp"
 )
-
-// sandbox is a sandbox that runs as a command, with a user at a terminal.
-type sandbox struct {
-	t           *testing.T
-	environment []string
-	page        string
-}
-
-// startSandbox starts a sandbox whose jobs take long enough to be visible on the page.
-func startSandbox(t *testing.T) *sandbox {
-	t.Helper()
-	browserPath(t) // skips the test before anything starts
-	said := command(t, "Ctrl-C ends everything", nil, "portal-sandbox", "--page-listen=127.0.0.1:0", "--job-duration=6s", "--victim-order=random", "--seed=7")
-	s := &sandbox{t: t, environment: append(os.Environ(), "PATH="+filepath.Dir(binary(t, "clusterctl"))+":"+os.Getenv("PATH"))}
-	for _, export := range regexp.MustCompile(`(?m)^  export ([A-Z_]+=[^$\s]+)$`).FindAllStringSubmatch(said, -1) {
-		s.environment = append(s.environment, export[1])
-	}
-	match := regexp.MustCompile(`in a browser: (\S+)`).FindStringSubmatch(said)
-	if match == nil {
-		t.Fatalf("no page in:\n%s", said)
-	}
-	s.page = match[1]
-	return s
-}
-
-// run runs a shell command as the user would, and returns its output.
-func (s *sandbox) run(format string, arguments ...any) string {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", fmt.Sprintf(format, arguments...))
-	cmd.Env, cmd.Dir = s.environment, filepath.Join("..", "..")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		s.t.Fatalf("%s: %v\n%s", cmd.Args[4], err, out)
-	}
-	return string(out)
-}
 
 // lines counts the running Machines with a line from their box to the box of the node that they claim.
 const lines = `(() => {
@@ -116,13 +75,11 @@ func TestSandbox(t *testing.T) {
 	if title := eval[string](page, `document.title + ", " + document.querySelector("h1").textContent`); title != "Sandbox of the portal provider, Sandbox of the portal provider" {
 		t.Errorf("the page of a sandbox has the titles %s", title)
 	}
-	if problems := eval[[]string](page, audit); len(problems) > 0 {
-		t.Errorf("with Machines:\n%s", strings.Join(problems, "\n"))
-	}
+	page.audited("with Machines")
 }
 
 // act clicks each action, and asks the API server whether it did what its line says.
-func (p *tab) act(s *sandbox) {
+func (p *tab) act(s *user) {
 	p.t.Helper()
 	line := func(label string) string {
 		return eval[string](p, fmt.Sprintf(`[...document.querySelectorAll(".actions li")].find((item) => item.querySelector("button").textContent === %q)?.querySelector("code").textContent ?? ""`, label))
