@@ -19,11 +19,16 @@ import (
 func newPortal(t *testing.T, opts emulator.Options) *emulator.Portal {
 	t.Helper()
 	p, err := emulator.New(opts)
+	must(t, err)
+	t.Cleanup(p.Close)
+	return p
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.Close)
-	return p
 }
 
 // caller sends requests in the wire format, so that the tests depend only on the specification.
@@ -60,9 +65,7 @@ func (c *caller) do(method, path, body string) *reply {
 func (c *caller) request(method, path, body string) *http.Request {
 	c.t.Helper()
 	r, err := http.NewRequestWithContext(c.t.Context(), method, c.p.URL()+path, strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}

@@ -49,26 +49,6 @@ func TestCreateRefused(t *testing.T) {
 	}
 }
 
-// TestClusterRecord checks that the request's values are in the job's result and in the portal's records. A name may begin with a digit, as the
-// specification does not forbid it.
-func TestClusterRecord(t *testing.T) {
-	bubble(t, emulator.Options{Workloads: &ledger{}}, func(t *testing.T, p *emulator.Portal, c *caller) {
-		request := c.newCluster(3).with("controlNodes", 3).with("name", "4ever")
-		r := c.wait(c.post("/kubernetes-clusters", request.String()).want(202).has("pending", "status").text("jobId"))
-		for field, want := range request {
-			if n, isInt := want.(int); isInt {
-				want = float64(n)
-			}
-			r.has(want, "result", "kubernetesCluster", field)
-		}
-		got := p.Clusters()[0]
-		if got.State != emulator.ClusterRunning || got.Size != 3 || len(got.Nodes) != 6 || got.Nodes[0].Name != "4ever-c-1" || got.JobID != "" {
-			t.Errorf("cluster %+v", got)
-		}
-		c.get("/kubernetes-clusters/"+got.ID+"/config").want(200).has("kubeconfig of "+got.ID, "kubeconfig")
-	})
-}
-
 // TestBounds checks that Options.MaxWorkers and Options.MaxClusters bound an account.
 func TestBounds(t *testing.T) {
 	bubble(t, emulator.Options{MaxWorkers: 5, MaxClusters: 1}, func(t *testing.T, p *emulator.Portal, c *caller) {
@@ -81,17 +61,6 @@ func TestBounds(t *testing.T) {
 		if got := p.Clusters()[0]; got.Size != 0 || len(got.Nodes) != 1 {
 			t.Errorf("cluster %+v", got)
 		}
-	})
-}
-
-// TestUpgradeRefused checks that downgrades and upgrades to versions that are not offered are refused.
-func TestUpgradeRefused(t *testing.T) {
-	bubble(t, emulator.Options{}, func(_ *testing.T, _ *emulator.Portal, c *caller) {
-		id := c.create(c.newCluster(1))
-		c.post("/kubernetes-clusters/"+id+"/upgrade", `{"kubernetesVersionId":"none"}`).refused(400, emulator.CodeInvalidParameter).has("kubernetesVersionId", "error", "field")
-		c.upgrade(id, "v1.35.6").has("succeeded", "status")
-		c.upgrade(id, "v1.35.6").has("succeeded", "status") // no change
-		c.post("/kubernetes-clusters/"+id+"/upgrade", c.versionBody("v1.34.9")).refused(422, emulator.CodeInvalidParameter).has("kubernetesVersionId", "error", "field")
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -20,9 +21,7 @@ import (
 func inject(t *testing.T, p *emulator.Portal, faults ...emulator.Fault) {
 	t.Helper()
 	for _, f := range faults {
-		if err := p.Inject(f); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Inject(f))
 	}
 }
 
@@ -47,7 +46,7 @@ func TestFaultSelection(t *testing.T) {
 		"other place": {emulator.Fault{Path: "/volumes/*"}, "......."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPortal(t, emulator.Options{Users: users, BasePath: "/api"})
+			p := newPortal(t, emulator.Options{Users: users, BasePath: "/api/"})
 			a, b := loginAs(t, p, "a@portal.example", "p"), loginAs(t, p, "b@portal.example", "p")
 			test.fault.Status = 503
 			inject(t, p, test.fault)
@@ -65,61 +64,6 @@ func TestFaultSelection(t *testing.T) {
 				t.Errorf("the fault counts %d hits", hits)
 			}
 		})
-	}
-}
-
-// TestProbability checks that the seed decides which calls are struck.
-func TestProbability(t *testing.T) {
-	run := func(seed int64) (got string) {
-		p := newPortal(t, emulator.Options{Seed: seed, RateLimit: emulator.RateLimit{Burst: 1000}})
-		inject(t, p, emulator.Fault{Status: 503, Path: "/vpcs", Probability: 0.3})
-		c := login(t, p)
-		for range 300 {
-			got += mark(c.get("/vpcs").status == 503)
-		}
-		return got
-	}
-	first := run(5)
-	if n := strings.Count(first, "x"); n < 60 || n > 120 {
-		t.Errorf("%d of 300 calls were struck, want about 90", n)
-	}
-	if first != run(5) {
-		t.Error("the same seed strikes other calls")
-	}
-}
-
-// TestRefusals checks that a fault needs only a status or a code, and that the work is done only if the fault says after.
-func TestRefusals(t *testing.T) {
-	for _, test := range []struct {
-		fault  emulator.Fault
-		status int
-		code   string
-		done   bool
-	}{
-		{emulator.Fault{Code: emulator.CodeResourceBusy}, 409, emulator.CodeResourceBusy, false},
-		{emulator.Fault{Code: emulator.CodeInsufficientCapacity}, 503, emulator.CodeInsufficientCapacity, false},
-		{emulator.Fault{Code: emulator.CodeQuotaExceeded}, 422, emulator.CodeQuotaExceeded, false},
-		{emulator.Fault{Code: "BRAND_NEW"}, 500, "BRAND_NEW", false},
-		{emulator.Fault{Status: 500}, 500, emulator.CodeInternalError, false},
-		{emulator.Fault{Status: 503}, 503, emulator.CodeUnavailable, false},
-		{emulator.Fault{Status: 429}, 429, emulator.CodeRateLimited, false},
-		{emulator.Fault{Status: 409, Code: emulator.CodeInvalidParameter, Field: "cidr"}, 409, emulator.CodeInvalidParameter, false},
-		{emulator.Fault{Status: 500, After: true}, 500, emulator.CodeInternalError, true},
-		{emulator.Fault{Status: 503, RetryAfter: 90 * time.Second}, 503, emulator.CodeUnavailable, false},
-	} {
-		p := newPortal(t, emulator.Options{})
-		c := login(t, p)
-		inject(t, p, test.fault)
-		r := c.post("/networks", `{"cidr":"10.0.0.0/24"}`).refused(test.status, test.code)
-		if done := len(p.Networks()) == 1; done != test.done {
-			t.Errorf("%+v: the work is done: %t", test.fault, done)
-		}
-		if got, _ := r.at("error", "field").(string); got != test.fault.Field {
-			t.Errorf("%+v: field %q", test.fault, got)
-		}
-		if got := r.header.Get("Retry-After"); test.fault.RetryAfter > 0 && got != "90" {
-			t.Errorf("Retry-After: %s", got)
-		}
 	}
 }
 
@@ -150,114 +94,12 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// TestCut checks that the connection is cut before or after the work is done.
-func TestCut(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		p := newPortal(t, emulator.Options{})
-		c := login(t, p)
-		inject(t, p, emulator.Fault{Cut: true, After: after})
-		r := c.post("/networks", `{"cidr":"10.0.0.0/24"}`)
-		if !errors.Is(r.err, io.ErrUnexpectedEOF) || r.header != nil {
-			t.Errorf("after %t: status %d, %v", after, r.status, r.err)
-		}
-		if done := len(p.Networks()) == 1; done != after {
-			t.Errorf("after %t: the work is done: %t", after, done)
-		}
-		if got := p.RequestLog()[3].String(); got != "POST /networks → cut fault=fault-1" {
-			t.Errorf("the request log has %s", got)
-		}
-	}
-}
-
-// TestSpoiledBodies checks the bodies that a caller reads instead of JSON after the work was done.
-func TestSpoiledBodies(t *testing.T) {
-	for body, check := range map[emulator.BodyFault]func(r *reply) bool{
-		emulator.BodyTruncated:   func(r *reply) bool { return r.err == nil && len(r.raw) > 0 && !json.Valid(r.raw) },
-		emulator.BodyInterrupted: func(r *reply) bool { return errors.Is(r.err, io.ErrUnexpectedEOF) && len(r.raw) > 0 },
-		emulator.BodyHTML: func(r *reply) bool {
-			return strings.HasPrefix(r.header.Get("Content-Type"), "text/html") && strings.Contains(string(r.raw), "<html>")
-		},
-		emulator.BodyEmpty:  func(r *reply) bool { return r.err == nil && len(r.raw) == 0 },
-		emulator.BodyNull:   func(r *reply) bool { return r.err == nil && string(r.raw) == `{"data":null}` },
-		emulator.BodySparse: func(r *reply) bool { return r.err == nil && r.at("data", "state") == "accepted" },
-	} {
-		t.Run(string(body), func(t *testing.T) {
-			p := newPortal(t, emulator.Options{})
-			c := login(t, p)
-			inject(t, p, emulator.Fault{Body: body})
-			if r := c.post("/networks", `{"cidr":"10.0.0.0/24"}`); r.status != 201 || !check(r) {
-				t.Errorf("status %d, %q, %v", r.status, r.raw, r.err)
-			}
-			if len(p.Networks()) != 1 {
-				t.Error("the work was not done")
-			}
-			inject(t, p, emulator.Fault{Status: 502})
-			if r := c.get("/vpcs"); r.status != 502 || !check(r) {
-				t.Errorf("of a refusal: status %d, %q, %v", r.status, r.raw, r.err)
-			}
-		})
-	}
-}
-
-// TestJobFaults checks how jobs end, and which resources exist afterwards.
-func TestJobFaults(t *testing.T) {
-	for name, test := range map[string]struct {
-		fault          emulator.Fault
-		status         string
-		code           any
-		state, created emulator.ClusterState // state of the cluster after a scale, and after a create; empty if it does not exist
-		size           int
-	}{
-		"failed":      {emulator.Fault{Job: emulator.JobFails, JobCode: emulator.CodeInsufficientCapacity}, "failed", emulator.CodeInsufficientCapacity, emulator.ClusterRunning, "", 1},
-		"failed-late": {emulator.Fault{Job: emulator.JobFailsLate}, "failed", emulator.CodeInternalError, emulator.ClusterRunning, emulator.ClusterFailed, 3},
-		"without-id":  {emulator.Fault{Job: emulator.JobWithoutID}, "succeeded", nil, emulator.ClusterRunning, emulator.ClusterRunning, 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
-				id := c.create(c.newCluster(1))
-				inject(t, p, test.fault)
-				c.scale(id, 3).has(test.status, "status").has(test.code, "error", "code").has(nil, "result", "kubernetesCluster")
-				if got := p.Clusters()[0]; got.State != test.state || got.Size != test.size {
-					t.Errorf("after scale: %s with %d workers", got.State, got.Size)
-				}
-				c.wait(c.post("/kubernetes-clusters", c.newCluster(1).String()).want(202).text("jobId")).has(test.status, "status")
-				created := emulator.ClusterState("")
-				if all := p.Clusters(); len(all) == 2 {
-					created = all[1].State
-				}
-				if created != test.created {
-					t.Errorf("after create: %q, want %q", created, test.created)
-				}
-			})
-		})
-	}
-}
-
-// TestForgottenJob checks that a forgotten job runs on, and that requests for it get 404.
-func TestForgottenJob(t *testing.T) {
-	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
-		inject(t, p, emulator.Fault{Job: emulator.JobForgotten, JobDelay: time.Minute, Path: "/kubernetes-clusters"})
-		job := c.post("/kubernetes-clusters", c.newCluster(1).String()).want(202).text("jobId")
-		c.get("/jobs/"+job).refused(404, emulator.CodeResourceNotFound)
-		time.Sleep(time.Minute)
-		if got := p.Clusters()[0].State; got != emulator.ClusterCreating {
-			t.Errorf("before its time: %s", got)
-		}
-		time.Sleep(10 * time.Second)
-		if got := p.Clusters()[0].State; got != emulator.ClusterRunning {
-			t.Errorf("after its time: %s", got)
-		}
-	})
-}
-
 // TestClockSkew checks that the skew changes tokens and headers, for one call or for all.
 func TestClockSkew(t *testing.T) {
 	skew := func(t *testing.T, c *caller) time.Duration {
 		t.Helper()
 		date, err := http.ParseTime(c.get("/vpcs").header.Get("Date"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return time.Until(date)
 	}
 	bubble(t, emulator.Options{ClockSkew: time.Hour}, func(t *testing.T, p *emulator.Portal, c *caller) {
@@ -322,9 +164,7 @@ func TestParseFaults(t *testing.T) {
 		{ID: "b", Cut: true},
 	}
 	data, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := emulator.ParseFaults(data)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
@@ -337,5 +177,97 @@ func TestParseFaults(t *testing.T) {
 		if _, err := emulator.ParseFaults([]byte(bad)); err == nil && bad != "" {
 			t.Errorf("%s was accepted", bad)
 		}
+	}
+}
+
+// told is what a caller sees of an answer: its status, and the error or what is wrong with the body.
+func (r *reply) told() string {
+	switch text := string(r.raw); {
+	case errors.Is(r.err, io.ErrUnexpectedEOF) && r.header == nil:
+		return "cut"
+	case errors.Is(r.err, io.ErrUnexpectedEOF) && text != "":
+		return fmt.Sprintf("%d, cut in the body", r.status)
+	case r.err != nil:
+		return r.err.Error()
+	case strings.HasPrefix(r.header.Get("Content-Type"), "text/html"):
+		return fmt.Sprintf("%d, a page %t", r.status, strings.Contains(text, "<html>"))
+	case text != "" && !json.Valid(r.raw):
+		return fmt.Sprintf("%d, truncated", r.status)
+	case r.at("error") == nil:
+		return fmt.Sprintf("%d %s", r.status, text)
+	}
+	field, _ := r.at("error", "field").(string)
+	return strings.TrimSpace(fmt.Sprintf("%d %s %s%s", r.status, r.text("error", "code"), field, r.header.Get("Retry-After")))
+}
+
+// TestAnswersOfFaults checks what a caller gets in place of the portal's answer, and whether the work was done.
+func TestAnswersOfFaults(t *testing.T) {
+	for _, test := range []struct {
+		fault emulator.Fault
+		want  string
+		done  bool
+	}{
+		{emulator.Fault{Code: emulator.CodeResourceBusy}, "409 RESOURCE_BUSY", false},
+		{emulator.Fault{Code: "BRAND_NEW"}, "500 BRAND_NEW", false},
+		{emulator.Fault{Status: 500}, "500 INTERNAL_ERROR", false},
+		{emulator.Fault{Status: 503, RetryAfter: 90 * time.Second}, "503 SERVICE_UNAVAILABLE 90", false},
+		{emulator.Fault{Status: 409, Code: emulator.CodeInvalidParameter, Field: "cidr"}, "409 INVALID_PARAMETER cidr", false},
+		{emulator.Fault{Status: 500, After: true}, "500 INTERNAL_ERROR", true},
+		{emulator.Fault{Cut: true}, "cut", false},
+		{emulator.Fault{Cut: true, After: true}, "cut", true},
+		{emulator.Fault{Body: emulator.BodyTruncated}, "201, truncated", true},
+		{emulator.Fault{Body: emulator.BodyInterrupted}, "201, cut in the body", true},
+		{emulator.Fault{Body: emulator.BodyHTML}, "201, a page true", true},
+		{emulator.Fault{Body: emulator.BodyEmpty}, "201 ", true},
+		{emulator.Fault{Body: emulator.BodyNull}, `201 {"data":null}`, true},
+		{emulator.Fault{Body: emulator.BodySparse}, `201 {"data":{"state":"accepted"}}`, true},
+		{emulator.Fault{Status: 502, Body: emulator.BodyTruncated}, "502, truncated", false},
+	} {
+		p := newPortal(t, emulator.Options{})
+		c := login(t, p)
+		inject(t, p, test.fault)
+		if got := c.post("/networks", `{"cidr":"10.0.0.0/24"}`).told(); got != test.want || len(p.Networks()) == 1 != test.done {
+			t.Errorf("%+v: %s, with %d networks; want %s", test.fault, got, len(p.Networks()), test.want)
+		}
+	}
+}
+
+// TestFailedJobs checks how much of its work a job has done that fails, that a failed creation leaves no cluster that works, and that another job
+// does the rest.
+func TestFailedJobs(t *testing.T) {
+	for name, test := range map[string]struct {
+		job             emulator.JobFault
+		nodes, from, to int
+		want            int // workers after the job
+	}{
+		"nothing":             {emulator.JobFails, 0, 1, 3, 1},
+		"everything":          {emulator.JobFailsLate, 0, 1, 3, 3},
+		"half of them":        {emulator.JobFailsHalfway, 0, 6, 2, 4},
+		"one of them":         {emulator.JobFailsHalfway, 1, 6, 3, 5},
+		"half of one":         {emulator.JobFailsHalfway, 0, 3, 2, 3},
+		"all of them":         {emulator.JobFailsHalfway, 9, 6, 3, 3},
+		"of those to come":    {emulator.JobFailsHalfway, 2, 1, 6, 3},
+		"nothing is to do":    {emulator.JobFailsHalfway, 1, 3, 3, 3},
+		"half of two to come": {emulator.JobFailsHalfway, 0, 1, 3, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
+				id := c.create(c.newCluster(test.from))
+				inject(t, p, emulator.Fault{Job: test.job, JobNodes: test.nodes, JobCode: "IMAGE_BUSY", JobMessage: "an image is being copied"})
+				c.scale(id, test.to).has("failed", "status").has("IMAGE_BUSY", "error", "code").has(nil, "result")
+				if got := p.Clusters()[0]; got.Size != test.want || len(workers(p)) != test.want || got.State != emulator.ClusterRunning {
+					t.Errorf("%s with %d workers, %d nodes; want %d", got.State, got.Size, len(workers(p)), test.want)
+				}
+				c.wait(c.post("/kubernetes-clusters", c.newCluster(1).String()).want(202).text("jobId")).has("failed", "status")
+				if all := p.Clusters(); len(all) > 1 && all[1].State != emulator.ClusterFailed || len(all) == 1 != (test.job == emulator.JobFails) {
+					t.Errorf("after a creation: %+v", all)
+				}
+				p.ClearFaults()
+				c.scale(id, test.to).has("succeeded", "status")
+				if got := len(workers(p)); got != test.to {
+					t.Errorf("in the end %d workers", got)
+				}
+			})
+		})
 	}
 }

@@ -22,9 +22,7 @@ import (
 func listening(t *testing.T, opts emulator.Options) (*emulator.Portal, *http.Client) {
 	t.Helper()
 	p := newPortal(t, opts)
-	if err := p.Listen("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Listen("127.0.0.1:0"))
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(p.CAPEM()) {
 		t.Fatal("the CA is not a certificate")
@@ -37,9 +35,7 @@ func listening(t *testing.T, opts emulator.Options) (*emulator.Portal, *http.Cli
 func fetch(t *testing.T, client *http.Client, url string) (*http.Response, []byte, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	response, err := client.Do(r)
 	if err != nil {
 		return nil, nil, err
@@ -134,21 +130,16 @@ func TestAdmin(t *testing.T) {
 		{"POST", "/faults", `{"id":"one","cut":true}`, 400, "already"},
 		{"POST", "/faults", `{"cutt":true}`, 400, "cutt"},
 		{"DELETE", "/faults/two", "", 200, `"three"`},
-		{"DELETE", "/faults/two", "", 404, ""},
 		{"GET", "/faults", "", 200, `"delay": "1ms"`},
 		{"PUT", "/victim-order", `{"victimOrder":"oldest"}`, 200, `"oldest"`},
 		{"PUT", "/victim-order", `{"victimOrder":"largest"}`, 400, "largest"},
-		{"PUT", "/victim-order", `{"order":"newest"}`, 400, "order"},
-		{"PUT", "/victim-order", `{}`, 400, "oldest"},
 		{"GET", "/victim-order", "", 200, `"oldest"`},
 		{"GET", "/request-log", "", 200, `"path": "/login"`},
 		{"GET", "/request-log?format=text", "", 200, "POST /login → 200\n"},
 		{"GET", "/clusters", "", 200, "[]"},
-		{"POST", "/clusters/none/rotate", `{"endpoint":true}`, 400, "no such cluster"},
 		{"POST", "/clusters/none/rotate", `{"endpoints":true}`, 400, "endpoints"},
 		{"POST", "/clusters/none/repair", "", 400, "no such cluster"},
 		{"GET", "/jobs", "", 200, "[]"},
-		{"GET", "/volumes", "", 200, "[]"},
 		{"GET", "/mailbox/admin@portal.example", "", 200, ""},
 		{"GET", "/ca", "", 200, string(p.CAPEM())},
 		{"PUT", "/faults", "", 405, ""},
@@ -171,9 +162,7 @@ func TestAdminIsLocal(t *testing.T) {
 		t.Error("the admin listener is open to the network")
 	}
 	url, err := p.ListenAdmin("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if response, body, err := fetch(t, &http.Client{}, url+"/clusters"); err != nil || response.StatusCode != http.StatusOK {
 		t.Errorf("%v %s", err, body)
 	}

@@ -21,83 +21,61 @@ func mfaOptions() emulator.Options {
 func otpBody(t *testing.T, at time.Time) string {
 	t.Helper()
 	code, err := totp.GenerateCode(totpSeed, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return fmt.Sprintf(`{"otp":%q}`, code)
 }
 
-// TestMFA checks the documented login with MFA (Authentication 3 and 4).
+// TestMFA checks what ends a pre-MFA token and a code: its use, wrong codes and time. cloud/conformance has the documented login.
 func TestMFA(t *testing.T) {
-	bubble(t, mfaOptions(), func(t *testing.T, _ *emulator.Portal, c *caller) {
-		c.get("/vpcs").refused(403, emulator.CodeMFARequired)
+	bubble(t, mfaOptions(), func(t *testing.T, p *emulator.Portal, c *caller) {
 		c.post("/mfa/verify-otp", otpBody(t, time.Now())).refused(409, emulator.CodeOperationNotAllowed)
 		c.post("/mfa/send-otp", "").want(200)
-		c.post("/mfa/verify-otp", `{"otp":"000000"}`).refused(400, emulator.CodeInvalidParameter).has("otp", "error", "field")
-		pending := &caller{t: t, p: c.p, token: c.token}
-		c.token = c.post("/mfa/verify-otp", otpBody(t, time.Now())).want(200).text("token")
-		pending.post("/mfa/send-otp", "").refused(401, emulator.CodeInvalidToken) // the pre-MFA token was exchanged
-		c.get("/vpcs").want(200)
-		c.post("/mfa/send-otp", "").refused(409, emulator.CodeOperationNotAllowed)
-		time.Sleep(8*time.Hour - time.Second)
-		c.get("/vpcs").want(200)
-	})
-}
+		full := &caller{t: t, p: p, token: c.post("/mfa/verify-otp", otpBody(t, time.Now())).want(200).text("token")}
+		c.post("/mfa/send-otp", "").refused(401, emulator.CodeInvalidToken)
+		full.post("/mfa/send-otp", "").refused(409, emulator.CodeOperationNotAllowed)
 
-// TestOneTimeCodes checks that a code is valid once, in its step or in a neighbouring step.
-func TestOneTimeCodes(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		drift time.Duration
-		want  int
-	}{
-		{"now", 0, 200}, {"one step slow", -30 * time.Second, 200}, {"one step fast", 30 * time.Second, 200},
-		{"two steps slow", -time.Minute, 400}, {"two steps fast", time.Minute, 400},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, mfaOptions(), func(t *testing.T, _ *emulator.Portal, c *caller) {
-				c.post("/mfa/send-otp", "").want(200)
-				c.post("/mfa/verify-otp", otpBody(t, time.Now().Add(test.drift))).want(test.want)
-			})
-		})
-	}
-	bubble(t, mfaOptions(), func(t *testing.T, p *emulator.Portal, c *caller) {
-		c.post("/mfa/send-otp", "").want(200)
-		c.post("/mfa/verify-otp", otpBody(t, time.Now())).want(200)
 		again := login(t, p)
 		again.post("/mfa/send-otp", "").want(200)
 		again.post("/mfa/verify-otp", otpBody(t, time.Now())).refused(400, emulator.CodeInvalidParameter)
 		time.Sleep(30 * time.Second)
 		again.post("/mfa/verify-otp", otpBody(t, time.Now())).want(200)
-	})
-}
 
-// TestGuessing checks that wrong codes end the pre-MFA token, and that the token expires.
-func TestGuessing(t *testing.T) {
-	bubble(t, mfaOptions(), func(t *testing.T, p *emulator.Portal, c *caller) {
-		c.post("/mfa/send-otp", "").want(200)
+		guesses := login(t, p)
+		guesses.post("/mfa/send-otp", "").want(200)
+		time.Sleep(30 * time.Second)
 		for range 5 {
-			c.post("/mfa/verify-otp", `{"otp":"000000"}`).refused(400, emulator.CodeInvalidParameter)
+			guesses.post("/mfa/verify-otp", `{"otp":"000000"}`).refused(400, emulator.CodeInvalidParameter).has("otp", "error", "field")
 		}
-		c.post("/mfa/verify-otp", otpBody(t, time.Now())).refused(401, emulator.CodeInvalidToken)
-		c = login(t, p)
+		guesses.post("/mfa/verify-otp", otpBody(t, time.Now())).refused(401, emulator.CodeInvalidToken)
+		late := login(t, p)
 		time.Sleep(10 * time.Minute)
-		c.post("/mfa/send-otp", "").refused(401, emulator.CodeInvalidToken)
+		late.post("/mfa/send-otp", "").refused(401, emulator.CodeInvalidToken)
+		full.get("/vpcs").want(200)
 	})
 }
 
-// TestDisableMFA checks that an Administrator disables MFA for the account's users of one identity provider, and for no others (Authentication 6).
+// TestOneTimeCodes checks that a code is valid in its step and in the neighbouring steps.
+func TestOneTimeCodes(t *testing.T) {
+	for drift, want := range map[time.Duration]int{
+		-time.Minute: 400, -30 * time.Second: 200, 0: 200, 30 * time.Second: 200, time.Minute: 400,
+	} {
+		bubble(t, mfaOptions(), func(t *testing.T, _ *emulator.Portal, c *caller) {
+			c.post("/mfa/send-otp", "").want(200)
+			c.post("/mfa/verify-otp", otpBody(t, time.Now().Add(drift))).want(want)
+		})
+	}
+}
+
+// TestDisableMFA checks that an Administrator disables MFA for the account's users of one identity provider only (Authentication 6).
 func TestDisableMFA(t *testing.T) {
 	users := []emulator.User{
 		{Email: "admin@portal.example", Password: "p"},
-		{Email: "user@portal.example", Password: "p", Role: emulator.RoleUser},
 		{Email: "mfa@portal.example", Password: "p", TOTPSeed: totpSeed, IDP: "ldap"},
 		{Email: "other@portal.example", Password: "p", TOTPSeed: totpSeed, IDP: "ldap", Account: "other"},
 	}
 	bubble(t, emulator.Options{Users: users}, func(t *testing.T, p *emulator.Portal, c *caller) {
-		loginAs(t, p, "mfa@portal.example", "p").get("/vpcs").refused(403, emulator.CodeMFARequired)
-		loginAs(t, p, "user@portal.example", "p").post("/admin/mfa/disable/ldap", "").refused(403, emulator.CodeForbidden)
 		c.post("/admin/mfa/disable/saml", "").refused(404, emulator.CodeResourceNotFound)
+		loginAs(t, p, "mfa@portal.example", "p").get("/vpcs").refused(403, emulator.CodeMFARequired)
 		c.post("/admin/mfa/disable/ldap", "").want(200)
 		loginAs(t, p, "mfa@portal.example", "p").get("/vpcs").want(200)
 		loginAs(t, p, "other@portal.example", "p").get("/vpcs").refused(403, emulator.CodeMFARequired)

@@ -29,32 +29,6 @@ func TestRandomVictims(t *testing.T) {
 	}
 }
 
-// TestSetVictimOrder checks that the order can change between two scale-downs, and that the request log has the change.
-func TestSetVictimOrder(t *testing.T) {
-	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
-		id := c.create(c.newCluster(4))
-		before := workers(p)
-		c.scale(id, 3)
-		if err := p.SetVictimOrder(emulator.VictimsOldest); err != nil {
-			t.Fatal(err)
-		}
-		n := len(p.RequestLog())
-		c.scale(id, 2)
-		if diff := cmp.Diff(before[1:3], workers(p)); diff != "" {
-			t.Errorf("of %v (-want +got):\n%s", before, diff)
-		}
-		if last, _ := p.RequestLogFrom(n - 1); last[0].Object != "portal" || last[0].From != "newest" || last[0].To != "oldest" {
-			t.Errorf("the request log has %+v", last)
-		}
-		if p.SetVictimOrder("largest") == nil || p.SetVictimOrder("") == nil || p.VictimOrder() != emulator.VictimsOldest {
-			t.Errorf("the order is %q", p.VictimOrder())
-		}
-		if rest, _ := p.RequestLogFrom(1 << 20); len(rest) != 0 {
-			t.Errorf("after the end of the request log: %v", rest)
-		}
-	})
-}
-
 // TestUpgradeStyles checks that control nodes are upgraded before workers, one node at a time, and that the API server is never older than
 // a kubelet. The style is the portal's or a fault's.
 func TestUpgradeStyles(t *testing.T) {
@@ -127,9 +101,7 @@ func machines(p *emulator.Portal) []string {
 func TestNodesLeftBehind(t *testing.T) {
 	l := &ledger{}
 	bubble(t, emulator.Options{Workloads: l, ReuseNodeNames: true}, func(t *testing.T, p *emulator.Portal, c *caller) {
-		if err := p.Inject(emulator.Fault{Path: "/kubernetes-clusters/{cluster_id}/scale", LeaveNodes: true, Count: 1}); err != nil {
-			t.Fatal(err)
-		}
+		inject(t, p, emulator.Fault{Path: "/kubernetes-clusters/{cluster_id}/scale", LeaveNodes: true, Count: 1})
 		id := c.create(c.newCluster(2))
 		c.scale(id, 1)
 		c.scale(id, 1)
@@ -153,7 +125,11 @@ func TestNodesLeftBehind(t *testing.T) {
 // upgrade that replaces nodes, and of a machine whose Node object stays. It has no entry for a removal that was not observed.
 func TestRemovalsAreLogged(t *testing.T) {
 	seen := func(n emulator.Node) emulator.Removal {
-		return emulator.Removal{Machine: n.ID, Cordoned: true, Ready: true, Pods: []string{"default/on-" + n.Name}}
+		r := emulator.Removal{Machine: n.ID, Cordoned: !n.ControlPlane, Ready: !n.ControlPlane, Pods: []string{"default/on-" + n.Name}}
+		if n.ControlPlane {
+			r.Pods, r.Terminating = nil, []string{"default/ends"}
+		}
+		return r
 	}
 	for name, test := range map[string]struct {
 		removalOf func(emulator.Node) emulator.Removal
@@ -166,7 +142,7 @@ func TestRemovalsAreLogged(t *testing.T) {
 		"Node object stays": {seen, emulator.Fault{LeaveNodes: true}, func(c *caller, id string) { c.scale(id, 1) },
 			[]string{"demo-w-2 cluster-1, its Node object stays: cordoned, ran default/on-demo-w-2 by scale cluster"}},
 		"upgrade": {seen, emulator.Fault{}, func(c *caller, id string) { c.upgrade(id, "v1.35.6") }, []string{
-			"demo-c-1 cluster-1: cordoned, ran default/on-demo-c-1 by upgrade cluster",
+			"demo-c-1 cluster-1: schedulable, not Ready, was deleting default/ends by upgrade cluster",
 			"demo-w-1 cluster-1: cordoned, ran default/on-demo-w-1 by upgrade cluster",
 			"demo-w-2 cluster-1: cordoned, ran default/on-demo-w-2 by upgrade cluster",
 		}},
@@ -199,47 +175,12 @@ func TestRemovalsAreLogged(t *testing.T) {
 	}
 }
 
-// TestRemovalText checks that the text of a removal has the details that a person looks for.
-func TestRemovalText(t *testing.T) {
-	for want, r := range map[string]emulator.Removal{
-		"schedulable, not Ready": {},
-		"cordoned":               {Cordoned: true, Ready: true},
-		"schedulable, ran a/b c/d, was deleting e/f": {Ready: true, Pods: []string{"a/b", "c/d"}, Terminating: []string{"e/f"}},
-	} {
-		if got := r.String(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
-// TestManyNodesGetNames checks that the portal answers while a job gives the nodes of a large cluster their names.
-func TestManyNodesGetNames(t *testing.T) {
-	const workers = 2000
-	p := newPortal(t, emulator.Options{MaxWorkers: workers, ReuseNodeNames: true, RateLimit: emulator.RateLimit{PerMinute: 60_000_000, Burst: 1_000_000},
-		Durations: emulator.Durations{Pending: -1, Create: -1}})
-	c := login(t, p)
-	job := c.post("/kubernetes-clusters", c.newCluster(workers).String()).want(202).text("jobId")
-	named := func() int { return len(p.Clusters()[0].Nodes) }
-	answers := 0 // between the name of the first node and that of the last one
-	status := "pending"
-	for status == "pending" || status == "running" {
-		before := named()
-		status = c.get("/jobs/" + job).want(200).text("status")
-		if before > 0 && named() <= workers { // there is a control node too
-			answers++
-		}
-	}
-	if status != "succeeded" || answers == 0 {
-		t.Errorf("the job has %s, and the portal gave %d answers until all nodes had names", status, answers)
-	}
-}
-
 // TestNodes checks that a node name is used again only if the option says so, and then for another machine, and that provider ids name the
 // zone and the instance, or are empty.
 func TestNodes(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		bubble(t, emulator.Options{ReuseNodeNames: on, ProviderIDs: on}, func(t *testing.T, p *emulator.Portal, c *caller) {
-			id := c.create(c.newCluster(2).with("name", strings.Repeat("n", 63)))
+			id := c.create(c.newCluster(2).with("name", strings.Repeat("4", 63)))
 			before := p.Clusters()[0].Nodes
 			c.scale(id, 1)
 			c.scale(id, 2)
@@ -254,4 +195,22 @@ func TestNodes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSetVictimOrder checks that the order can change between two scale-downs, and that the request log has the change.
+func TestSetVictimOrder(t *testing.T) {
+	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
+		id := c.create(c.newCluster(4))
+		before := workers(p)
+		c.scale(id, 3)
+		must(t, p.SetVictimOrder(emulator.VictimsOldest))
+		log := p.RequestLog()
+		c.scale(id, 2)
+		if diff := cmp.Diff(before[1:3], workers(p)); diff != "" {
+			t.Errorf("of %v (-want +got):\n%s", before, diff)
+		}
+		if last := log[len(log)-1]; last.Object != "portal" || last.From != "newest" || last.To != "oldest" {
+			t.Errorf("the request log has %+v", last)
+		}
+	})
 }

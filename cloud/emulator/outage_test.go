@@ -55,35 +55,3 @@ func TestFaultsForAWhile(t *testing.T) {
 		})
 	}
 }
-
-// TestJobsThatFailHalfway checks that such a job does a part of its work, and that another job does the rest.
-func TestJobsThatFailHalfway(t *testing.T) {
-	for name, test := range map[string]struct {
-		nodes, from, to int
-		want            int // workers after the job
-	}{
-		"half of them":        {0, 6, 2, 4},
-		"one of them":         {1, 6, 3, 5},
-		"half of one":         {0, 3, 2, 3},
-		"all of them":         {9, 6, 3, 3},
-		"of those to come":    {2, 1, 6, 3},
-		"nothing is to do":    {1, 3, 3, 3},
-		"half of two to come": {0, 1, 3, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
-				id := c.create(c.newCluster(test.from))
-				inject(t, p, emulator.Fault{Job: emulator.JobFailsHalfway, JobNodes: test.nodes, JobCode: "IMAGE_BUSY", JobMessage: "an image is being copied"})
-				c.scale(id, test.to).has("failed", "status").has("IMAGE_BUSY", "error", "code")
-				if got := p.Clusters()[0]; got.Size != test.want || len(workers(p)) != test.want || got.State != emulator.ClusterRunning {
-					t.Errorf("%s with %d workers, %d nodes; want %d", got.State, got.Size, len(workers(p)), test.want)
-				}
-				p.ClearFaults()
-				c.scale(id, test.to).has("succeeded", "status")
-				if got := len(workers(p)); got != test.to {
-					t.Errorf("in the end %d workers", got)
-				}
-			})
-		})
-	}
-}

@@ -90,9 +90,7 @@ func TestBlockedDrain(t *testing.T) {
 		c.get("/kubernetes-clusters/" + id + "/config").want(200)
 
 		w.block("")
-		if err := p.Repair(id); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Repair(id))
 		if got := p.Clusters()[0]; got.State != emulator.ClusterRunning || got.Size != 4 {
 			t.Errorf("the repaired record is %s with size %d", got.State, got.Size)
 		}
@@ -106,38 +104,12 @@ func TestBlockedDrain(t *testing.T) {
 	})
 }
 
-// TestAlertHasManyCauses checks that every failed scale and upgrade leads to Alert, and that none does without the fault.
-func TestAlertHasManyCauses(t *testing.T) {
-	for _, job := range []emulator.JobFault{emulator.JobFails, emulator.JobFailsHalfway, emulator.JobFailsLate} {
-		for _, alert := range []bool{true, false} {
-			t.Run(fmt.Sprint(job, alert), func(t *testing.T) {
-				bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
-					id := c.create(c.newCluster(2))
-					inject(t, p, emulator.Fault{Path: scaleTemplate, Job: job, Alert: alert}, emulator.Fault{Path: upgradeTemplate, Job: job, Alert: alert})
-					want := map[bool]emulator.ClusterState{true: emulator.ClusterAlert, false: emulator.ClusterRunning}[alert]
-					c.scale(id, 4).has("failed", "status")
-					if got := p.Clusters()[0]; got.State != want || alert && got.Size != 2 {
-						t.Errorf("after a scale: %s with size %d", got.State, got.Size)
-					}
-					if err := p.Repair(id); (err == nil) != alert {
-						t.Errorf("repair: %v", err)
-					}
-					c.upgrade(id, "v1.36.3").has("failed", "status")
-					if got := p.Clusters()[0].State; got != want {
-						t.Errorf("after an upgrade: %s", got)
-					}
-				})
-			})
-		}
-	}
-}
-
-// TestFailedUpgradeLeavesTheNodeCordoned checks both ways in which an upgrade fails half way. The nodes before have the new version, and
-// the rest has the old one. The next upgrade makes the node schedulable.
+// TestFailedUpgradeLeavesTheNodeCordoned checks both ways in which an upgrade fails half way, and needs a repair. The nodes before have the new
+// version, and the rest has the old one. The next upgrade makes the node schedulable.
 func TestFailedUpgradeLeavesTheNodeCordoned(t *testing.T) {
 	for name, fault := range map[string]emulator.Fault{
-		"a drain is blocked": {Path: upgradeTemplate, Drain: time.Minute},
-		"by a fault":         {Path: upgradeTemplate, Job: emulator.JobFailsHalfway, JobNodes: 2, LeaveCordoned: true, Count: 1},
+		"a drain is blocked": {Path: upgradeTemplate, Drain: time.Minute, Alert: true, Count: 1},
+		"by a fault":         {Path: upgradeTemplate, Job: emulator.JobFailsHalfway, JobNodes: 2, LeaveCordoned: true, Alert: true, Count: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &budgets{}
@@ -154,10 +126,11 @@ func TestFailedUpgradeLeavesTheNodeCordoned(t *testing.T) {
 				if want := []string{"36", "36", "34", "34"}; !slices.Equal(got, want) {
 					t.Errorf("versions %v, want %v", got, want)
 				}
-				if !slices.Equal(w.cordoned, []string{second}) || p.Clusters()[0].Version != "v1.34.9" {
-					t.Errorf("cordoned: %v in version %s", w.cordoned, p.Clusters()[0].Version)
+				if got := p.Clusters()[0]; !slices.Equal(w.cordoned, []string{second}) || got.Version != "v1.34.9" || got.State != emulator.ClusterAlert {
+					t.Errorf("cordoned: %v in version %s, %s", w.cordoned, got.Version, got.State)
 				}
 				w.block("")
+				must(t, p.Repair(id))
 				c.upgrade(id, "v1.36.3").has("succeeded", "status")
 				if len(w.cordoned) > 0 {
 					t.Errorf("cordoned after the next upgrade: %v", w.cordoned)
@@ -193,9 +166,7 @@ func TestRepairEndsAStuckJob(t *testing.T) {
 		c = login(t, p)
 		c.get("/jobs/"+job).has("running", "status")
 		c.post("/kubernetes-clusters/"+id+"/scale", `{"size":3}`).refused(409, emulator.CodeResourceBusy)
-		if err := p.Repair(id); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Repair(id))
 		if p.Repair(id) == nil {
 			t.Error("the job was ended twice")
 		}

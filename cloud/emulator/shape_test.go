@@ -42,6 +42,10 @@ func TestShapes(t *testing.T) {
 		"network 202, flat": {emulator.Shapes{NetworkStatus: 202, CreatedID: emulator.IDFlat}, func(c *caller) {
 			c.wait(c.post("/networks", network).want(202).text("jobId")).text("result", "id")
 		}},
+		"no id, by a fault": {emulator.Shapes{}, func(c *caller) {
+			inject(c.t, c.p, emulator.Fault{Job: emulator.JobWithoutID})
+			c.wait(c.post("/kubernetes-clusters", c.newCluster(1).String()).want(202).text("jobId")).has("succeeded", "status").has(nil, "result", "kubernetesCluster")
+		}},
 		"cluster, flat": {emulator.Shapes{CreatedID: emulator.IDFlat}, func(c *caller) {
 			c.wait(c.post("/kubernetes-clusters", c.newCluster(1).String()).want(202).text("jobId")).text("result", "id")
 		}},

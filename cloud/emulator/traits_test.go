@@ -90,6 +90,8 @@ func TestRefusalsByJob(t *testing.T) {
 		}
 		c.post(path+"/scale", `{"size":"3"}`).refused(400, emulator.CodeInvalidParameter)
 		c.post("/kubernetes-clusters/none/scale", `{"size":3}`).refused(404, emulator.CodeResourceNotFound)
+		c.delete("/kubernetes-clusters/none").refused(404, emulator.CodeResourceNotFound)
+		c.delete("/volumes/none").refused(404, emulator.CodeResourceNotFound)
 		c.post("/networks", `{"cidr":"x"}`).refused(400, emulator.CodeInvalidParameter)
 		c.post(path+"/scale", `{"size":3}`).want(202)
 		c.delete(path).refused(409, emulator.CodeResourceBusy)
@@ -107,9 +109,7 @@ func TestRedundantFails(t *testing.T) {
 			if state := p.Clusters()[0].State; state != emulator.ClusterAlert {
 				t.Errorf("the cluster is %s", state)
 			}
-			if err := p.Repair(id); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.Repair(id))
 		}
 		c.scale(id, 3).has("succeeded", "status")
 		c.upgrade(id, "v1.36.3").has("succeeded", "status")
@@ -127,6 +127,7 @@ func TestUpgradesByStep(t *testing.T) {
 		c.upgrade(id, "v1.35.6").has("failed", "status")
 		c.upgrade(id, "v1.35.6").has("succeeded", "status")
 		c.upgrade(id, "v1.36.3").has("succeeded", "status")
+		c.post(path, c.versionBody("v1.35.6")).refused(422, emulator.CodeInvalidParameter).has("kubernetesVersionId", "error", "field")
 	})
 }
 
@@ -157,9 +158,7 @@ func TestScan(t *testing.T) {
 		time.Sleep(31 * time.Second)
 		is(emulator.ClusterAlert, "after a scan")
 		scaled(4).refused(409, emulator.CodeOperationNotAllowed)
-		if err := p.StartMachine(t.Context(), machine); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.StartMachine(t.Context(), machine))
 		time.Sleep(31 * time.Second)
 		is(emulator.ClusterRunning, "when the machine runs again")
 

@@ -352,15 +352,18 @@ func cordon(t *testing.T, client *kubernetes.Clientset, closed bool) {
 	}
 }
 
-func TestVersionsAreOrderedAndUsable(t *testing.T) {
+// TestVersions checks that the emulator offers by default the versions that can run here, oldest first.
+func TestVersions(t *testing.T) {
 	versions := Versions()
-	if len(versions) < 2 || !slices.IsSorted(versions) {
-		t.Errorf("versions %v, want two or more, oldest first", versions)
-	}
-	for _, version := range versions {
-		if _, err := serverBinary(version); err != nil {
+	var offered []string
+	for _, version := range emulator.DefaultVersions() {
+		offered = append(offered, version.SemanticVersion)
+		if _, err := serverBinary(version.SemanticVersion); err != nil {
 			t.Error(err)
 		}
+	}
+	if len(versions) < 2 || !slices.IsSorted(versions) || !slices.Equal(versions, offered) {
+		t.Errorf("versions %v, and %v are offered; want two or more", versions, offered)
 	}
 	_, err := serverBinary("v1.2.3")
 	if err == nil || !strings.Contains(err.Error(), versions[0]) {
