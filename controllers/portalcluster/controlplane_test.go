@@ -8,8 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -26,7 +24,6 @@ func TestControlPlaneChanged(t *testing.T) {
 		change func(*infrav1.PortalControlPlane)
 		wakes  bool
 	}{
-		"nothing":           {func(*infrav1.PortalControlPlane) {}, false},
 		"another condition": {condition(infrav1.ProvisionedCondition, metav1.ConditionTrue), false},
 		"no kubeconfig yet": {condition(infrav1.KubeconfigReadyCondition, metav1.ConditionFalse), false},
 		"a kubeconfig":      {condition(infrav1.KubeconfigReadyCondition, metav1.ConditionTrue), true},
@@ -47,19 +44,5 @@ func TestControlPlaneChanged(t *testing.T) {
 	}
 	if gone := (event.DeleteEvent{Object: &infrav1.PortalControlPlane{}}); !controlPlaneChanged.Delete(gone) {
 		t.Error("a control plane that is gone wakes nothing")
-	}
-}
-
-// TestFromControlPlane checks that a control plane wakes the PortalCluster of its own Cluster only.
-func TestFromControlPlane(t *testing.T) {
-	of := func(namespace, cluster string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: namespace, Name: "pcl-" + cluster, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}}
-	}
-	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(newScheme(t)).WithIndex(&infrav1.PortalCluster{}, clusterIndex, indexCluster).
-		WithObjects(&infrav1.PortalCluster{ObjectMeta: of("default", "a")}, &infrav1.PortalCluster{ObjectMeta: of("default", "b")},
-			&infrav1.PortalCluster{ObjectMeta: of("elsewhere", "a")}).Build()}
-	got := r.fromControlPlane(t.Context(), &infrav1.PortalControlPlane{ObjectMeta: of("default", "a")})
-	if want := (client.ObjectKey{Namespace: "default", Name: "pcl-a"}); len(got) != 1 || got[0].NamespacedName != want {
-		t.Errorf("it wakes %v, want %v", got, want)
 	}
 }

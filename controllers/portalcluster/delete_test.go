@@ -23,33 +23,54 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestDelete: the PortalCluster stays while the control plane needs the identity. Then the Secret is released, and an event names
-// the network that remains.
+// byKey keeps the text of each event as client-go's recorder does, which counts events that differ only in their text as one.
+type byKey map[string]string
+
+func (k byKey) Eventf(_, related runtime.Object, kind, reason, action, note string, args ...any) {
+	key := fmt.Sprint(related, kind, reason, action)
+	if _, found := k[key]; !found {
+		k[key] = fmt.Sprintf(note, args...)
+	}
+}
+
+// TestDelete: the PortalCluster stays while a control plane of its Cluster needs the identity. Then the Secret is released, and events name the
+// network and the VPC that remain.
 func TestDelete(t *testing.T) {
 	b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})
+	b.correct(func(spec *infrav1.PortalClusterSpec) { spec.VPC.Create = ptr.To(true) })
 	b.reconcile(5)
-	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "default", Name: "cp", Labels: map[string]string{clusterv1.ClusterNameLabel: "a"},
+	kept := byKey{}
+	b.r.Recorder = kept
+	labelled := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "labelled", Labels: map[string]string{clusterv1.ClusterNameLabel: "a"},
 	}}
-	b.must(b.store.Create(t.Context(), cp))
+	b.must(b.store.Create(t.Context(), labelled))
+	controlPlanes := []*infrav1.PortalControlPlane{b.withControlPlane(), labelled}
 	b.must(b.store.Delete(t.Context(), b.get()))
-	b.reconcile(2)
-	b.says(clusterv1.DeletingCondition, metav1.ConditionTrue, infrav1.WaitingForDependencyReason, "PortalControlPlane cp")
-	if !controllerutil.ContainsFinalizer(b.secret(), infrav1.IdentityFinalizer) {
-		t.Fatal("the Secret is let go while the control plane needs it")
+	for _, cp := range controlPlanes {
+		b.reconcile(2)
+		b.says(clusterv1.DeletingCondition, metav1.ConditionTrue, infrav1.WaitingForDependencyReason, "PortalControlPlane "+cp.Name)
+		if !controllerutil.ContainsFinalizer(b.secret(), infrav1.IdentityFinalizer) {
+			t.Fatal("the Secret is let go while the control plane needs it")
+		}
+		b.must(b.store.Delete(t.Context(), cp))
 	}
-	b.events()
-	c := b.change(func(c *infrav1.PortalCluster) { c.Spec.Network = nil }) // refused by the API server today; objects may be older than the rule
-	b.must(b.store.Delete(t.Context(), cp))
+	b.change(func(c *infrav1.PortalCluster) { c.Spec.Network = nil }) // refused by the API server today; objects may be older than the rule
 	b.reconcile(2)
-	if err := b.store.Get(t.Context(), key, c); client.IgnoreNotFound(err) != nil || err == nil {
-		t.Errorf("the PortalCluster is still there: %v", err)
+	b.released()
+	if got := fmt.Sprint(kept); !strings.Contains(got, "Network "+b.portal.Networks()[0].ID) || !strings.Contains(got, `VPC "default"`) {
+		t.Errorf("events: %s", got)
+	}
+}
+
+// released fails unless the PortalCluster is gone, and nothing holds the Secret.
+func (b *bench) released() {
+	b.Helper()
+	if err := b.store.Get(b.Context(), key, &infrav1.PortalCluster{}); !apierrors.IsNotFound(err) {
+		b.Errorf("the PortalCluster still exists: %v", err)
 	}
 	if controllerutil.ContainsFinalizer(b.secret(), infrav1.IdentityFinalizer) {
-		t.Error("the Secret is still held")
-	}
-	if got := b.events(); strings.Count(got, infrav1.EventNetworkRemains) != 1 {
-		t.Errorf("events: %s", got)
+		b.Error("the Secret still has the finalizer")
 	}
 }
 
@@ -69,95 +90,41 @@ func TestDeleteWithoutKindOfControlPlane(t *testing.T) {
 	b.r.Live, b.r.Identities.Live = live, live
 	b.must(b.store.Delete(t.Context(), b.get()))
 	b.reconcile(2)
-	if err := b.store.Get(t.Context(), key, &infrav1.PortalCluster{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the PortalCluster still exists: %v", err)
-	}
-	if controllerutil.ContainsFinalizer(b.secret(), infrav1.IdentityFinalizer) {
-		t.Error("the Secret still has the finalizer")
-	}
+	b.released()
 }
 
 // TestDeleteReportsUnknownNetwork deletes the PortalCluster before it is known whether the portal created its network. A Warning names the
-// CIDR, and what to do. There is no warning if the portal was never asked, or if a person has named the network.
+// CIDR, and what to do. There is no warning if the portal has refused, or if a person has named the network.
 func TestDeleteReportsUnknownNetwork(t *testing.T) {
 	const cidr = "10.1.0.0/24"
-	tests := map[string]struct {
+	lost := emulator.Fault{Cut: true, After: true}
+	for title, test := range map[string]struct {
 		fault  emulator.Fault
-		passes int
 		change func(*infrav1.PortalCluster)
 		warns  int
 	}{
-		"answer lost":               {fault: emulator.Fault{Cut: true, After: true}, passes: 10, warns: 1},
-		"answer lost, nothing done": {fault: emulator.Fault{Cut: true}, passes: 10, warns: 1},
-		"never asked":               {fault: emulator.Fault{Cut: true}, passes: 0},
-		"refused":                   {fault: emulator.Fault{Code: emulator.CodeQuotaExceeded}, passes: 10},
-		"a person named it": {fault: emulator.Fault{Cut: true, After: true}, passes: 10, change: func(c *infrav1.PortalCluster) {
+		"answer lost": {lost, func(*infrav1.PortalCluster) {}, 1},
+		"refused":     {emulator.Fault{Code: emulator.CodeQuotaExceeded}, func(*infrav1.PortalCluster) {}, 0},
+		"a person named it": {lost, func(c *infrav1.PortalCluster) {
 			c.Spec.Network = &infrav1.PortalNetwork{ID: "net-1"}
-		}},
-		"the annotation is damaged": {fault: emulator.Fault{Cut: true, After: true}, passes: 10, warns: 1, change: func(c *infrav1.PortalCluster) {
+		}, 0},
+		"the annotation is damaged": {lost, func(c *infrav1.PortalCluster) {
 			c.Annotations[infrav1.OperationAnnotation] = "{"
-		}},
-	}
-	for title, test := range tests {
+		}, 1},
+	} {
 		t.Run(title, func(t *testing.T) {
 			b := newBench(t, &infrav1.PortalNetwork{CIDR: cidr})
 			test.fault.Method, test.fault.Path, test.fault.Count = "POST", "/networks", 1
 			b.must(b.portal.Inject(test.fault))
-			b.reconcile(test.passes)
+			b.reconcile(10)
 			b.events()
-			c := b.change(func(c *infrav1.PortalCluster) {
-				if test.change != nil {
-					test.change(c)
-				}
-			})
-			b.must(b.store.Delete(t.Context(), c))
+			b.must(b.store.Delete(t.Context(), b.change(test.change)))
 			b.reconcile(2)
-			if err := b.store.Get(t.Context(), key, c); !apierrors.IsNotFound(err) {
-				t.Errorf("the PortalCluster still exists: %v", err)
-			}
+			b.released()
 			got := b.events()
 			if strings.Count(got, "Warning "+infrav1.EventNetworkMayRemain) != test.warns || test.warns > 0 && !strings.Contains(got, "CIDR "+cidr) {
 				t.Errorf("events: %q", got)
 			}
 		})
-	}
-}
-
-// TestReplacedObjectKeepsItsNetwork has a user replace the object by the manifest that created it: without annotations and finalizers.
-func TestReplacedObjectKeepsItsNetwork(t *testing.T) {
-	b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})
-	b.reconcile(5)
-	id := b.get().Status.NetworkID
-	b.change(func(c *infrav1.PortalCluster) { c.Annotations, c.Finalizers = nil, nil })
-	b.reconcile(5)
-	if n := b.calls("POST", "/networks"); n != 1 {
-		t.Errorf("%d requests for one network", n)
-	}
-	if c := b.get(); c.Annotations[infrav1.NetworkAnnotation] != id || c.Status.NetworkID != id || id == "" {
-		t.Errorf("the network was %q, the annotation is %q, and status has %q", id, c.Annotations[infrav1.NetworkAnnotation], c.Status.NetworkID)
-	}
-}
-
-// byKey keeps the text of each event as client-go's recorder does, which counts events that differ only in their text as one.
-type byKey map[string]string
-
-func (k byKey) Eventf(_, related runtime.Object, kind, reason, action, note string, args ...any) {
-	key := fmt.Sprint(related, kind, reason, action)
-	if _, found := k[key]; !found {
-		k[key] = fmt.Sprintf(note, args...)
-	}
-}
-
-// TestDeleteNamesNetworkAndVPC deletes a PortalCluster for which a network was created, and a VPC may have been. The events name both.
-func TestDeleteNamesNetworkAndVPC(t *testing.T) {
-	b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})
-	b.correct(func(spec *infrav1.PortalClusterSpec) { spec.VPC.Create = ptr.To(true) })
-	b.reconcile(5)
-	kept := byKey{}
-	b.r.Recorder = kept
-	b.must(b.store.Delete(t.Context(), b.get()))
-	b.reconcile(1)
-	if got := fmt.Sprint(kept); !strings.Contains(got, "Network "+b.portal.Networks()[0].ID) || !strings.Contains(got, `VPC "default"`) {
-		t.Errorf("events: %s", got)
 	}
 }

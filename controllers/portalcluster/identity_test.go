@@ -33,13 +33,16 @@ func TestRevokedPassword(t *testing.T) {
 	b.reconcile(3)
 	b.says(infrav1.IdentityReadyCondition, metav1.ConditionFalse, infrav1.UnauthorizedReason, "Correct email and password")
 	b.says(infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.UnauthorizedReason, "Correct email and password")
+	b.says(infrav1.NetworkReadyCondition, metav1.ConditionUnknown, infrav1.WaitingForDependencyReason, "IdentityReady")
 	if p := b.get().Status.Initialization.Provisioned; p == nil || !*p {
 		t.Error("no longer provisioned")
 	}
 	if n := b.calls("POST", "/login") - logins; n != 0 {
 		t.Errorf("%d more logins with a password that was just refused", n)
 	}
-	set(infrav1.IdentityPassword, changed)(b)
+	secret := b.secret()
+	secret.Data[infrav1.IdentityPassword] = []byte(changed)
+	b.must(b.store.Update(t.Context(), secret))
 	b.reconcile(3)
 	b.says(infrav1.IdentityReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
 	b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")

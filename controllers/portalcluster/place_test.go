@@ -3,6 +3,7 @@
 package portalcluster
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,58 +36,21 @@ func (b *bench) correct(change func(*infrav1.PortalClusterSpec)) {
 	})
 }
 
-// TestZoneOfThePortalCluster checks that status has the zone while the portal cluster exists or may exist. The zone stays the one that the
-// cluster was asked for in.
-func TestZoneOfThePortalCluster(t *testing.T) {
-	b := newBench(t, nil)
-	cp := b.withControlPlane()
-	creation := func(change func(*operation.Operation)) func() {
-		return func() {
-			op := operation.New(operation.Create, "a-1")
-			change(op)
-			operation.State{Record: operation.Record{Size: operation.SizeUnknown}, Last: op}.Put(cp)
-		}
-	}
-	for _, step := range []struct {
-		title  string
-		change func()
-		want   string
-	}{
-		{"nothing was asked for", func() {}, ""},
-		{"the request is sent", creation(func(*operation.Operation) {}), "z"},
-		{"the portal refuses it", creation(func(op *operation.Operation) { op.Result = operation.Refused }), ""},
-		{"another request is sent", creation(func(*operation.Operation) {}), "z"},
-		{"its answer is lost", creation(func(op *operation.Operation) { op.Unknown = "cut" }), "z"},
-		{"its job fails", creation(func(op *operation.Operation) { op.Result = operation.Failed }), ""},
-		{"an annotation cannot be read", func() { cp.Annotations[infrav1.OperationAnnotation] = "{" }, "z"},
-		{"the cluster exists", func() {
-			creation(func(op *operation.Operation) { op.Result = operation.Succeeded })()
-			cp.Spec.ClusterID = "cluster-1"
-		}, "z"},
-	} {
-		step.change()
-		b.must(b.store.Update(t.Context(), cp))
-		b.reconcile(2)
-		if got := b.get().Status.ZoneID; got != step.want {
-			t.Errorf("%s: zone %q, want %q", step.title, got, step.want)
-		}
-	}
-	b.correct(func(spec *infrav1.PortalClusterSpec) { spec.ZoneID = "elsewhere" }) // in the moment before the API server refuses it
-	b.reconcile(2)
-	if got := b.get().Status.ZoneID; got != "z" {
-		t.Errorf("the cluster moved to %s", got)
-	}
-}
-
-// TestCorrectedTooLate corrects the place while the request for the cluster is on its way. Status shows where the cluster was asked for. When the
-// request has failed, the next one must ask for the corrected place.
+// TestCorrectedTooLate corrects the place while the request for the cluster is, or may be, on its way. Status shows where the cluster was asked for.
+// When the request has failed, the next one must ask for the corrected place.
 func TestCorrectedTooLate(t *testing.T) {
 	b := newBench(t, nil)
 	cp := b.withControlPlane()
+	cp.Annotations = map[string]string{infrav1.OperationAnnotation: "{"} // unreadable: there may be a cluster
+	b.must(b.store.Update(t.Context(), cp))
 	b.reconcile(3)
 	b.correct(func(spec *infrav1.PortalClusterSpec) {
 		spec.ZoneID, spec.VPC = "elsewhere", infrav1.PortalVPC{ID: "another"}
 	})
+	b.reconcile(2)
+	if zone := b.get().Status.ZoneID; zone != "z" {
+		t.Errorf("the cluster that may exist moved to %q", zone)
+	}
 	op := operation.New(operation.Create, "a-1")
 	op.Record = &operation.Record{ZoneID: "z", VPCID: "first", NetworkID: "of-first"}
 	asked := operation.State{Last: op}
@@ -95,6 +59,7 @@ func TestCorrectedTooLate(t *testing.T) {
 		operation.State
 		want [3]string // zone, VPC and network
 	}{
+		{operation.State{}, corrected},
 		{asked, here}, {asked.After(operation.Event{Result: operation.Failed}), corrected},
 		{asked, here}, {asked.After(operation.Event{Result: operation.Succeeded, CreatedID: "cluster-1"}), here},
 	} {
@@ -108,7 +73,8 @@ func TestCorrectedTooLate(t *testing.T) {
 	}
 }
 
-// TestCorrectedVPC names another VPC after one was found. The id of the first must not be used any more, not even while the other is missing.
+// TestCorrectedVPC names another VPC after one was found. The id of the first must not be used any more, not even while the other is missing, which one
+// Warning reports.
 func TestCorrectedVPC(t *testing.T) {
 	b := newBench(t, nil)
 	b.withControlPlane()
@@ -117,8 +83,11 @@ func TestCorrectedVPC(t *testing.T) {
 	b.correct(func(spec *infrav1.PortalClusterSpec) { spec.VPC.Name = "missing" })
 	b.reconcile(3)
 	b.says(infrav1.NetworkReadyCondition, metav1.ConditionFalse, infrav1.RefusedReason, `0 VPCs of the portal account are named "missing"`)
-	if id := b.get().Status.VPCID; found == "" || id != "" {
-		t.Errorf("VPC %q, then %q", found, id)
+	if c := b.get(); found == "" || c.Status.VPCID != "" || c.Status.ObservedGeneration != c.Generation {
+		t.Errorf("VPC %q, then %+v", found, c.Status)
+	}
+	if got := b.events(); strings.Count(got, "Warning "+infrav1.RefusedReason) != 1 {
+		t.Errorf("events: %s", got)
 	}
 	b.correct(func(spec *infrav1.PortalClusterSpec) { spec.VPC.Name = "default" })
 	b.reconcile(3)
@@ -149,36 +118,31 @@ func TestCorrectedNetwork(t *testing.T) {
 }
 
 // TestPlaceOfAClusterThatExists moves or restores the objects of a portal cluster, which drops their status. At the portal, the VPC has
-// another name by now, or another VPC has its name. The object is ready with the place in the control plane's record, which is also what the limits
-// of a shared identity are about, and nothing is created.
+// another name by now. The object is ready with the place in the control plane's record, which is also what the limits of a shared identity are
+// about, and nothing is created.
 func TestPlaceOfAClusterThatExists(t *testing.T) {
-	recorded := operation.Record{ClusterID: "cluster-1", ZoneID: "z", VPCID: "vpc-first", NetworkID: "net-first", Size: 3}
-	adopted := operation.Record{ClusterID: "cluster-1", TakenOver: true, Size: operation.SizeUnknown}
 	for title, test := range map[string]struct {
-		record  operation.Record
-		vpc     infrav1.PortalVPC
-		network *infrav1.PortalNetwork
-		want    [2]string // VPC and network
+		operation.Record
+		want [2]string // VPC and network
 	}{
-		"a renamed VPC":                 {recorded, infrav1.PortalVPC{Name: "renamed"}, nil, [2]string{"vpc-first", "net-first"}},
-		"another VPC of that name":      {recorded, infrav1.PortalVPC{Name: "default"}, nil, [2]string{"vpc-first", "net-first"}},
-		"a renamed VPC that it created": {recorded, infrav1.PortalVPC{Name: "renamed", Create: ptr.To(true)}, nil, [2]string{"vpc-first", "net-first"}},
-		"a network from a CIDR": {recorded, infrav1.PortalVPC{Name: "default"}, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"},
+		"recorded": {operation.Record{ClusterID: "cluster-1", ZoneID: "z", VPCID: "vpc-first", NetworkID: "net-first", Size: 3},
 			[2]string{"vpc-first", "net-first"}},
-		"an adopted cluster": {adopted, infrav1.PortalVPC{Name: "misspelt", Create: ptr.To(true)}, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"}, [2]string{}},
+		"adopted": {operation.Record{ClusterID: "cluster-1", TakenOver: true, Size: operation.SizeUnknown}, [2]string{}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			b := newBench(t, test.network)
+			b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})
 			cp := b.withControlPlane()
-			cp.Spec.ClusterID = test.record.ClusterID
-			operation.State{Record: test.record}.Put(cp)
+			cp.Spec.ClusterID = test.ClusterID
+			operation.State{Record: test.Record}.Put(cp)
 			b.must(b.store.Update(t.Context(), cp))
-			if test.record.VPCID != "" {
+			if test.VPCID != "" {
 				b.share(func(shared *infrav1.PortalClusterIdentity, _ *corev1.Secret) {
-					shared.Spec.Limits = &infrav1.PortalIdentityLimits{VPCs: []string{test.record.VPCID}}
+					shared.Spec.Limits = &infrav1.PortalIdentityLimits{VPCs: []string{test.VPCID}}
 				})
 			}
-			b.correct(func(spec *infrav1.PortalClusterSpec) { spec.VPC = test.vpc })
+			b.correct(func(spec *infrav1.PortalClusterSpec) {
+				spec.VPC = infrav1.PortalVPC{Name: "renamed", Create: ptr.To(true)}
+			})
 			b.reconcile(5)
 			b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
 			if got := b.get().Status; got.ZoneID != "z" || [2]string{got.VPCID, got.NetworkID} != test.want {

@@ -58,7 +58,7 @@ func newBench(t *testing.T, network *infrav1.PortalNetwork) *bench {
 	}
 	b := &bench{T: t, portal: portal, recorder: events.NewFakeRecorder(100)}
 	b.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithStatusSubresource(&infrav1.PortalCluster{}).
-		WithObjects(b.objects(network)...).Build()
+		WithIndex(&infrav1.PortalCluster{}, clusterIndex, indexCluster).WithObjects(b.objects(network)...).Build()
 	b.r = &Reconciler{
 		Client: b.store, Live: b.store, Recorder: b.recorder, Answers: outcome.NewAnswers(), Calls: &operation.Calls{},
 		Identities: &identity.Resolver{Client: b.store, Live: b.store, Secrets: secretcache.New(nil, b.store), Pool: &cloud.Pool{}},
@@ -157,91 +157,23 @@ func (b *bench) events() (all string) {
 	return all
 }
 
+// TestReady has the network created from a CIDR, once. An object that a user replaces by its manifest, without annotations and finalizers, keeps it.
 func TestReady(t *testing.T) {
-	tests := map[string]struct {
-		network *infrav1.PortalNetwork
-		says    string
-		id      string
-	}{
-		"no network":      {nil, "isolated network", ""},
-		"network by id":   {&infrav1.PortalNetwork{ID: "net-1"}, "", "net-1"},
-		"network by CIDR": {&infrav1.PortalNetwork{CIDR: "10.1.0.0/24"}, "was created from 10.1.0.0/24", "*"},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			b := newBench(t, test.network)
-			b.reconcile(5)
-			b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
-			b.says(infrav1.IdentityReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
-			b.says(infrav1.NetworkReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, test.says)
-			c := b.get()
-			if test.id == "*" {
-				test.id = b.portal.Networks()[0].ID
-			}
-			if c.Status.NetworkID != test.id || c.Status.VPCID == "" || !ptr.Deref(c.Status.Initialization.Provisioned, false) {
-				t.Errorf("%+v", c.Status)
-			}
-			if v, l, n := b.calls("GET", "/vpcs"), b.calls("POST", "/login"), b.calls("POST", "/networks"); v != 1 || l != 1 || n > 1 {
-				t.Errorf("%d lookups, %d logins, %d networks in 5 passes", v, l, n)
-			}
-		})
-	}
-}
-
-// TestBadInput: a mistake is reported with what to do, in one Warning, and costs one request, however many passes find the same. Status is about the
-// spec at hand.
-func TestBadInput(t *testing.T) {
-	tests := map[string]struct {
-		wrong             func(*bench)
-		condition, reason string
-		says              string
-		warnings          int // none about what may end by itself
-	}{
-		"no Secret":      {(*bench).deleteSecret, infrav1.IdentityReadyCondition, infrav1.IdentityInvalidReason, `Secret "id"`, 1},
-		"no password":    {set(infrav1.IdentityPassword, ""), infrav1.IdentityReadyCondition, infrav1.IdentityInvalidReason, `"password"`, 1},
-		"wrong password": {set(infrav1.IdentityPassword, "another"), infrav1.IdentityReadyCondition, infrav1.UnauthorizedReason, "Correct email and password", 1},
-		"unknown CA":     {set(infrav1.IdentityCABundle, ""), infrav1.IdentityReadyCondition, infrav1.PortalUnavailableReason, "cannot be reached", 0},
-		"no such VPC": {func(b *bench) {
-			b.correct(func(spec *infrav1.PortalClusterSpec) { spec.VPC.Name = "nowhere" })
-		}, infrav1.NetworkReadyCondition, infrav1.RefusedReason, `"nowhere"`, 1},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			b := newBench(t, nil)
-			test.wrong(b)
-			b.reconcile(10)
-			b.says(test.condition, metav1.ConditionFalse, test.reason, test.says)
-			b.says(infrav1.ReadyCondition, metav1.ConditionFalse, test.reason, test.says)
-			if test.condition == infrav1.IdentityReadyCondition {
-				b.says(infrav1.NetworkReadyCondition, metav1.ConditionUnknown, infrav1.WaitingForDependencyReason, "IdentityReady")
-			}
-			logins, lookups := b.calls("POST", "/login"), b.calls("GET", "/vpcs")
-			if logins > 1 || lookups > 2 { // holding the Secret makes another version of it, which is another attempt
-				t.Errorf("%d logins and %d lookups in 10 passes", logins, lookups)
-			}
-			got := b.events()
-			if strings.Count(got, "Warning") != test.warnings || test.warnings > 0 && !strings.HasPrefix(got, "Warning "+test.reason+" ") || strings.Contains(got, password) {
-				t.Errorf("events: %s", got)
-			}
-			if c := b.get(); c.Status.ObservedGeneration != c.Generation || c.Status.ObservedGeneration == 0 {
-				t.Errorf("observed %d of %d", c.Status.ObservedGeneration, c.Generation)
-			}
-		})
-	}
-}
-
-func (b *bench) deleteSecret() {
-	b.Helper()
-	b.must(b.store.Delete(b.Context(), b.secret()))
-}
-
-// set changes a key of the Secret.
-func set(name, value string) func(*bench) {
-	return func(b *bench) {
-		b.Helper()
-		s := b.secret()
-		s.Data[name] = []byte(value)
-		b.must(b.store.Update(b.Context(), s))
+	b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})
+	for range 2 {
+		b.reconcile(5)
+		b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
+		b.says(infrav1.IdentityReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
+		b.says(infrav1.NetworkReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "was created from 10.1.0.0/24")
+		c, id := b.get(), b.portal.Networks()[0].ID
+		if c.Status.NetworkID != id || c.Annotations[infrav1.NetworkAnnotation] != id || c.Status.VPCID == "" ||
+			!ptr.Deref(c.Status.Initialization.Provisioned, false) {
+			t.Errorf("network %s: %+v", id, c)
+		}
+		if v, l, n := b.calls("GET", "/vpcs"), b.calls("POST", "/login"), b.calls("POST", "/networks"); v != 1 || l != 1 || n != 1 {
+			t.Errorf("%d lookups, %d logins, %d networks", v, l, n)
+		}
+		b.change(func(c *infrav1.PortalCluster) { c.Annotations, c.Finalizers = nil, nil })
 	}
 }
 
@@ -257,6 +189,9 @@ func TestLostNetwork(t *testing.T) {
 	b.change(func(c *infrav1.PortalCluster) { c.Spec.Network = &infrav1.PortalNetwork{ID: b.portal.Networks()[0].ID} })
 	b.reconcile(3)
 	b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
+	if id := b.get().Status.NetworkID; id != b.portal.Networks()[0].ID {
+		t.Errorf("the network is %q", id)
+	}
 	if state, err := operation.Load(b.get()); err != nil || state.Op() != nil {
 		t.Errorf("the operation that a person has settled is still in flight: %+v, %v", state.Op(), err)
 	}
@@ -322,6 +257,7 @@ func TestProvisionedWithKubeconfig(t *testing.T) {
 	for range 2 { // the control plane has no kubeconfig, or does not exist
 		b.reconcile(5)
 		b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
+		b.says(infrav1.NetworkReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "isolated network")
 		if b.get().Status.VPCID == "" || provisioned() {
 			t.Errorf("before there is a kubeconfig: %+v", b.get().Status)
 		}
@@ -333,5 +269,9 @@ func TestProvisionedWithKubeconfig(t *testing.T) {
 	b.reconcile(1)
 	if !provisioned() {
 		t.Errorf("with a kubeconfig: %+v", b.get().Status)
+	}
+	cp.Labels = map[string]string{clusterv1.ClusterNameLabel: "a"}
+	if woken := b.r.fromControlPlane(t.Context(), cp); len(woken) != 1 || woken[0].NamespacedName != key {
+		t.Errorf("the control plane wakes %v", woken)
 	}
 }

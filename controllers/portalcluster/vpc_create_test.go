@@ -3,7 +3,6 @@
 package portalcluster
 
 import (
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -83,27 +82,6 @@ func (b *bench) ago(age time.Duration) {
 }
 
 func TestCreateVPC(t *testing.T) {
-	t.Run("that does not exist", func(t *testing.T) {
-		b := newVPCBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"}, "new")
-		b.until(infrav1.CreatingReason)
-		b.says(infrav1.NetworkReadyCondition, metav1.ConditionFalse, infrav1.CreatingReason, `the creation of VPC "new" (job `)
-		b.until(infrav1.ReadyReason)
-		b.hasOneVPC("new", 1)
-		if got := b.events(); len(b.portal.Networks()) != 1 || !strings.Contains(got, `Created VPC new (id vpc-`) {
-			t.Errorf("networks %v, events %s", b.portal.Networks(), got)
-		}
-		b.must(b.store.DeleteAllOf(t.Context(), &infrav1.PortalControlPlane{}, client.InNamespace(key.Namespace)))
-		b.must(b.store.Delete(t.Context(), b.get()))
-		b.reconcile(1)
-		if got := b.events(); !strings.Contains(got, `NetworkRemains VPC "new", which may have been created for this object, remains`) {
-			t.Errorf("events %s", got)
-		}
-	})
-	t.Run("that exists", func(t *testing.T) {
-		b := newVPCBench(t, nil, "default")
-		b.until(infrav1.ReadyReason)
-		b.hasOneVPC("default", 0)
-	})
 	t.Run("without the right to", func(t *testing.T) {
 		b := newVPCBench(t, nil, "new", emulator.Fault{Status: 403})
 		b.until(infrav1.RefusedReason)
@@ -127,15 +105,15 @@ func TestCreateVPC(t *testing.T) {
 		}
 	})
 	t.Run("replaced by one that exists", func(t *testing.T) {
-		byID := func(id string) infrav1.PortalVPC { return infrav1.PortalVPC{ID: id} }
 		for name, test := range map[string]struct {
 			fault emulator.Fault
 			until string
 			vpc   func(id string) infrav1.PortalVPC
 		}{
-			"while the job runs":        {emulator.Fault{Job: emulator.JobStuck}, infrav1.CreatingReason, byID},
-			"after the answer was lost": {emulator.Fault{Cut: true}, infrav1.AnswerLostReason, byID},
-			"by its name, after a loss": {emulator.Fault{Cut: true}, infrav1.AnswerLostReason, func(string) infrav1.PortalVPC { return infrav1.PortalVPC{Name: "default"} }},
+			"by its id, while the job runs": {emulator.Fault{Job: emulator.JobStuck}, infrav1.CreatingReason,
+				func(id string) infrav1.PortalVPC { return infrav1.PortalVPC{ID: id} }},
+			"by its name, after a lost answer": {emulator.Fault{Cut: true}, infrav1.AnswerLostReason,
+				func(string) infrav1.PortalVPC { return infrav1.PortalVPC{Name: "default"} }},
 		} {
 			t.Run(name, func(t *testing.T) {
 				b := newVPCBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"}, "new", test.fault)
