@@ -9,12 +9,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -32,17 +38,30 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
+	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
-// estate is a management cluster with several PortalControlPlanes, and their portal. Time is virtual.
+const (
+	before, after   = "v1.35.6", "v1.36.3"
+	clusterCRD      = "clusters.cluster.x-k8s.io"
+	controlPlaneCRD = "portalcontrolplanes.infrastructure.cluster.x-k8s.io"
+)
+
+// estate is a management cluster with PortalControlPlanes, and their portal. Time is virtual.
 type estate struct {
 	*testing.T
-	portal   *emulator.Portal
-	cloud    *cloud.Client
-	store    client.Client
-	recorder *events.FakeRecorder
-	manager  *Reconciler
-	identity identity.Identity // of all objects
+	portal      *emulator.Portal
+	store       client.WithWatch
+	recorder    *events.FakeRecorder
+	manager     *Reconciler
+	identity    identity.Identity // of all objects
+	annotations map[string]string // of the Clusters
+	logs        []string          // since the test emptied them
+}
+
+// Context has a logger that keeps the lines.
+func (e *estate) Context() context.Context {
+	return ctrl.LoggerInto(e.T.Context(), funcr.New(func(_, args string) { e.logs = append(e.logs, args) }, funcr.Options{}))
 }
 
 // must ends the test if there is an error.
@@ -72,37 +91,52 @@ func live(t *testing.T, size int, test func(f *fixture)) {
 // manage runs the test in a bubble of its own, with an estate.
 func manage(t *testing.T, lists bool, test func(e *estate)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(newEstate(t, lists)) })
+	synctest.Test(t, func(t *testing.T) { test(newEstate(t, emulator.Options{ListClusters: lists})) })
 }
 
-// newEstate returns an estate without PortalControlPlanes. lists reports whether the portal supports the lookup by name.
-func newEstate(t *testing.T, lists bool) *estate {
+// newEstate returns an estate without PortalControlPlanes.
+func newEstate(t *testing.T, options emulator.Options) *estate {
 	t.Helper()
-	portal, err := emulator.New(emulator.Options{
-		Seed: 1, ListClusters: lists, Users: []emulator.User{{Email: "a@portal.example", Password: "secret", Role: emulator.RoleAdministrator}},
-	})
+	options.Seed, options.Users = 1, []emulator.User{{Email: "a@portal.example", Password: "secret", Role: emulator.RoleAdministrator}}
+	portal, err := emulator.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(portal.Close)
-	e := &estate{T: t, portal: portal, recorder: events.NewFakeRecorder(100)}
-	e.cloud = newCloud(t, "https://portal.example", portal.Transport())
-	e.identity = identity.Identity{Portal: e.cloud, Version: "1"}
+	e := &estate{T: t, portal: portal, recorder: events.NewFakeRecorder(1000)}
+	e.identity = identity.Identity{Portal: e.at("https://portal.example"), Version: "1"}
 	cp := &infrav1.PortalControlPlane{}
-	e.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithIndex(cp, ownership.PortalClusterIndex, ownership.IndexPortalCluster).
-		WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp, &infrav1.PortalClusterIdentity{}).
-		WithObjects(&infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: "team"}}).Build()
-	e.manager = newManager(e.store, e.recorder)
+	objects := []client.Object{&infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: "team"}}}
+	for _, name := range []string{clusterCRD, controlPlaneCRD} {
+		objects = append(objects, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"a/b"}}})
+	}
+	e.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(objects...).
+		WithIndex(cp, ownership.PortalClusterIndex, ownership.IndexPortalCluster).WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).
+		WithStatusSubresource(cp, &infrav1.PortalClusterIdentity{}, &clusterv1.Machine{}, &clusterv1.MachinePool{}).Build()
+	e.manager = newManager(e.store, e.recorder, &connections{connection: connection{access: workload.Unusable}})
 	return e
 }
 
+// at returns a client of the portal under the URL.
+func (e *estate) at(baseURL string) *cloud.Client {
+	e.Helper()
+	c, err := cloud.New(cloud.Config{BaseURL: baseURL, Email: "a@portal.example", Password: "secret", Transport: e.portal.Transport()})
+	e.must(err)
+	return c
+}
+
+func newScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	return schemes.Of(t, corev1.AddToScheme, policyv1.AddToScheme, storagev1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme)
+}
+
 // newManager returns a manager of the objects in the store, with an empty memory.
-func newManager(store client.Client, recorder events.EventRecorder) *Reconciler {
+func newManager(store client.Client, recorder events.EventRecorder, workloads *connections) *Reconciler {
 	secrets := secretcache.New(store, store)
 	owners := &ownership.Owners{Client: store, Live: store, Identities: &identity.Resolver{Client: store, Live: store, Pool: &cloud.Pool{}, Secrets: secrets}}
 	return &Reconciler{
 		Client: store, Live: store, Recorder: recorder, Identities: owners.Identities, Ownership: owners, Calls: &operation.Calls{},
-		Access:    &access.Kubeconfigs{Client: store, Secrets: secrets, Workloads: &connections{connection: connection{access: workload.Unusable}}},
+		Access:    &access.Kubeconfigs{Client: store, Secrets: secrets, Workloads: workloads},
 		Lifecycle: &lifecycle.Clusters{Ownership: owners, Answers: outcome.NewAnswers()},
 	}
 }
@@ -137,6 +171,29 @@ func (e *estate) addWorkers(key client.ObjectKey, replicas int32, created metav1
 	}
 }
 
+// order makes a person create a portal cluster on the portal's pages. It returns the job.
+func (e *estate) order(name string, size int) cloud.Job {
+	e.Helper()
+	versions, err := e.identity.Portal.KubernetesVersions(e.Context())
+	e.must(err)
+	i := slices.IndexFunc(versions, func(v cloud.KubernetesVersion) bool { return v.SemanticVersion == before })
+	job, err := e.identity.Portal.CreateCluster(e.Context(), cloud.CreateClusterRequest{
+		Name: name, Description: "d", ZoneID: "z", ServiceOfferingID: "s", Size: size, ControlNodes: 1, SSHKeyPair: "k",
+		KubernetesVersionID: versions[i].ID, VPCID: e.portal.VPCs()[0].ID,
+	})
+	e.must(err)
+	return job
+}
+
+// another makes a person create a portal cluster, and returns its id when it runs.
+func (e *estate) another() string {
+	e.Helper()
+	e.order("another", 3)
+	time.Sleep(time.Minute)
+	clusters := e.portal.Clusters()
+	return clusters[len(clusters)-1].ID
+}
+
 // copyOf gives an object the spec and annotations of the other object, like a copy.
 func copyOf(other *infrav1.PortalControlPlane) func(*infrav1.PortalControlPlane) {
 	return func(cp *infrav1.PortalControlPlane) {
@@ -158,15 +215,22 @@ func (e *estate) change(key client.ObjectKey, change func(*infrav1.PortalControl
 	e.must(e.store.Update(e.Context(), cp))
 }
 
+// decide annotates the object with a person's decision, as a condition asks for.
+func (e *estate) decide(key client.ObjectKey, decision string) {
+	e.Helper()
+	e.change(key, func(cp *infrav1.PortalControlPlane) {
+		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, decision)
+	})
+}
+
 // scope is what a pass over the object reads.
 func (e *estate) scope(key client.ObjectKey) *scope {
 	e.Helper()
-	s := &scope{Pass: pass.Pass{ControlPlane: e.get(key)}, outcomes: map[string]outcome.Outcome{}}
-	s.Cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	s := &scope{Pass: pass.Pass{ControlPlane: e.get(key), Identity: e.identity}, outcomes: map[string]outcome.Outcome{}}
+	s.Cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Annotations: e.annotations}}
 	s.Cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{Kind: "PortalControlPlane", Name: key.Name}
 	s.PortalCluster = &infrav1.PortalCluster{Spec: infrav1.PortalClusterSpec{ZoneID: "z"}}
 	s.PortalCluster.Status.VPCID = e.portal.VPCs()[0].ID
-	s.Identity = e.identity
 	if s.Identity.Shared != "" {
 		s.Identity.Object = &infrav1.PortalClusterIdentity{}
 		e.must(e.store.Get(e.Context(), client.ObjectKey{Name: s.Identity.Shared}, s.Identity.Object))
@@ -174,10 +238,19 @@ func (e *estate) scope(key client.ObjectKey) *scope {
 	}
 	s.State, s.Tools = stateOf(s.ControlPlane), e.manager.tools(s)
 	var err error
-	if s.members, err = workers.ReadMembers(e.Context(), e.store, s.Cluster); err != nil {
-		e.Fatal(err)
-	}
+	s.members, err = workers.ReadMembers(e.Context(), e.manager.Client, s.Cluster)
+	e.must(err)
 	return s
+}
+
+// create takes the object one pass further.
+func (e *estate) create(key client.ObjectKey) outcome.Outcome {
+	e.Helper()
+	s := e.scope(key)
+	if !controllerutil.ContainsFinalizer(s.ControlPlane, infrav1.ControlPlaneFinalizer) {
+		e.must(e.manager.Ownership.Begin(e.Context(), &s.Pass))
+	}
+	return e.manager.reconcileCluster(e.Context(), s)
 }
 
 // passes reconciles the portal clusters of the objects in turn until nothing happens any more.
@@ -186,11 +259,7 @@ func (e *estate) passes(keys ...client.ObjectKey) map[client.ObjectKey]outcome.O
 	last := map[client.ObjectKey]outcome.Outcome{}
 	for range 10 {
 		for _, key := range keys {
-			s := e.scope(key)
-			if !controllerutil.ContainsFinalizer(s.ControlPlane, infrav1.ControlPlaneFinalizer) {
-				e.must(e.manager.Ownership.Begin(e.Context(), &s.Pass))
-			}
-			if last[key] = e.manager.reconcileCluster(e.Context(), s); last[key].Kind == outcome.Failed {
+			if last[key] = e.create(key); last[key].Kind == outcome.Failed {
 				e.Fatal(last[key].Err)
 			}
 		}
@@ -218,6 +287,14 @@ func (e *estate) delete(key client.ObjectKey) (o outcome.Outcome) {
 // noVolumes is a report of volumes that finds none.
 func noVolumes(context.Context) func() { return func() {} }
 
+// strike arms faults of the portal.
+func (e *estate) strike(faults ...emulator.Fault) {
+	e.Helper()
+	for _, fault := range faults {
+		e.must(e.portal.Inject(fault))
+	}
+}
+
 // asked counts the requests of the method, logins aside.
 func (e *estate) asked(method string) (n int) {
 	for _, entry := range e.portal.RequestLog() {
@@ -226,20 +303,6 @@ func (e *estate) asked(method string) (n int) {
 		}
 	}
 	return n
-}
-
-// atPortal gives the object an identity at another portal, or at the same one in another spelling.
-func (e *estate) atPortal(key client.ObjectKey, baseURL string) {
-	e.Helper()
-	meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: key.Name}}
-	e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Labels = meta.Labels })
-	pc := &infrav1.PortalCluster{ObjectMeta: meta}
-	pc.Spec.IdentityRef.Name = key.Name
-	for _, o := range []client.Object{pc, &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{
-		infrav1.IdentityBaseURL: []byte(baseURL), infrav1.IdentityEmail: []byte("a@portal.example"), infrav1.IdentityPassword: []byte("secret"),
-	}}} {
-		e.must(e.store.Create(e.Context(), o))
-	}
 }
 
 func (e *estate) record(key client.ObjectKey) operation.Record {
@@ -253,4 +316,27 @@ func (e *estate) events() (all []string) {
 		all = append(all, <-e.recorder.Events)
 	}
 	return all
+}
+
+// put makes op the last operation of the object. The record stays.
+func put(cp *infrav1.PortalControlPlane, op *operation.Operation) {
+	state := stateOf(cp)
+	state.Last = op
+	state.Put(cp)
+}
+
+// putRecord makes the record that of the object. The last operation stays.
+func putRecord(cp *infrav1.PortalControlPlane, record operation.Record) {
+	state := stateOf(cp)
+	state.Record = record
+	state.Put(cp)
+}
+
+// stateOf is what the object stores.
+func stateOf(cp *infrav1.PortalControlPlane) operation.State {
+	state, err := operation.Load(cp)
+	if err != nil {
+		panic(err)
+	}
+	return state
 }

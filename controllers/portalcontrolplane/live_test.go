@@ -4,81 +4,56 @@ package portalcontrolplane
 
 import (
 	"context"
-	"reflect"
 	"slices"
 	"testing"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
 	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
 )
 
 // The cache of a real manager lags behind the API server, by milliseconds as a rule. These tests stop it, and check what must be read past it.
 
-// behind is a client whose reads are those of an earlier moment.
-type behind struct {
-	client.Client
-	cache client.Reader
-}
-
-// Get implements client.Client.
-func (b behind) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	return b.cache.Get(ctx, key, obj, opts...)
-}
-
-// List implements client.Client.
-func (b behind) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	return b.cache.List(ctx, list, opts...)
-}
-
 // stopped returns a client of the store that reads what the store holds now, and goes on to do so.
-func stopped(t *testing.T, store client.Client) client.Client {
-	t.Helper()
-	cache := fake.NewClientBuilder().WithScheme(newScheme(t)).
+func (e *estate) stopped() client.Client {
+	e.Helper()
+	cache := fake.NewClientBuilder().WithScheme(newScheme(e.T)).
 		WithIndex(&infrav1.PortalControlPlane{}, ownership.PortalClusterIndex, ownership.IndexPortalCluster)
-	for _, list := range []client.ObjectList{
-		&infrav1.PortalControlPlaneList{}, &infrav1.PortalMachineList{}, &clusterv1.ClusterList{}, &clusterv1.MachineDeploymentList{},
-		&clusterv1.MachineSetList{}, &clusterv1.MachineList{}, &clusterv1.MachinePoolList{}, &apiextensionsv1.CustomResourceDefinitionList{},
-	} {
-		if err := store.List(t.Context(), list); err != nil {
-			t.Fatal(err)
-		}
+	for _, list := range []client.ObjectList{&infrav1.PortalControlPlaneList{}, &clusterv1.ClusterList{}, &clusterv1.MachineDeploymentList{}} {
+		e.must(e.store.List(e.Context(), list))
 		cache = cache.WithLists(list)
 	}
-	return behind{Client: store, cache: cache.Build()}
+	then := cache.Build()
+	return interceptor.NewClient(e.store, interceptor.Funcs{
+		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			return then.Get(ctx, key, obj, opts...)
+		},
+		List: func(ctx context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			return then.List(ctx, list, opts...)
+		},
+	})
 }
 
 // TestSumIsReadLive lowers the replicas and raises them again. The cache still shows the low number. No node is drained, and none is removed.
 func TestSumIsReadLive(t *testing.T) {
 	live(t, 3, func(f *fixture) {
-		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = "Newest" })
+		f.expect(infrav1.RemovalOrderNewest)
 		f.pass()
 		f.scale(1)
-		cache := stopped(f.T, f.store)
+		f.manager.Client = f.stopped()
 		f.scale(3)
-		f.manager.Client = cache
-		for range 100 {
-			s := f.scope()
-			var err error
-			if s.members, err = workers.ReadMembers(f.Context(), cache, s.Cluster); err != nil {
-				f.Fatal(err)
-			}
-			s.outcomes[infrav1.ConnectedCondition] = f.read(s)
-			if o := f.manager.reconcileWorkers(f.Context(), s); o.Kind == outcome.Failed {
-				f.Fatal(o.Err)
-			}
-			time.Sleep(5 * time.Second)
-		}
+		f.passes(10*time.Minute, 5*time.Second)
 		if names, n := f.cordoned(); len(names) > 0 || n != 3 {
 			f.Errorf("%d workers, cordoned: %v", n, names)
 		}
@@ -91,7 +66,7 @@ func TestOtherOwnerIsReadLive(t *testing.T) {
 	manage(t, false, func(e *estate) {
 		names := func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = "c" }
 		older, owner := e.add("a", "older", names), e.add("b", "owner", names)
-		e.manager.Ownership.Client = stopped(e.T, e.store)
+		e.manager.Ownership.Client = e.stopped()
 		e.change(owner, func(cp *infrav1.PortalControlPlane) {
 			putRecord(cp, operation.Record{UID: cp.UID, ClusterID: "c", Size: 3})
 		})
@@ -104,8 +79,8 @@ func TestOtherOwnerIsReadLive(t *testing.T) {
 // TestProtectionIsReadLive deletes a Cluster, and protects it at the last moment. The cache does not show the protection yet.
 func TestProtectionIsReadLive(t *testing.T) {
 	live(t, 2, func(f *fixture) {
-		f.leave(departure{owner: "present", noted: "present", leaves: true})
-		f.manager.Ownership.Client = stopped(f.T, f.store)
+		f.leave(person.with(func(d *departure) { d.leaves = true }))
+		f.manager.Ownership.Client = f.stopped()
 		cluster := &clusterv1.Cluster{}
 		f.must(f.store.Get(f.Context(), prod, cluster))
 		metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, infrav1.DeletionProtectionAnnotation, "true")
@@ -116,31 +91,69 @@ func TestProtectionIsReadLive(t *testing.T) {
 	})
 }
 
-// TestForgetDeletedCluster checks that a manager, which may run for months, remembers nothing of a portal cluster whose object is gone,
-// whichever way it went.
+// TestForgetDeletedCluster checks that a manager, which may run for months, remembers nothing of a portal cluster whose object is gone.
 func TestForgetDeletedCluster(t *testing.T) {
 	live(t, 2, func(f *fixture) {
-		f.editDeployment(func(md *clusterv1.MachineDeployment) {
-			metav1.SetMetaDataAnnotation(&md.ObjectMeta, clusterv1.AutoscalerMinSizeAnnotation, "1")
-			metav1.SetMetaDataAnnotation(&md.ObjectMeta, clusterv1.AutoscalerMaxSizeAnnotation, "5")
-		})
-		lost := f.worker()
-		f.must(f.nodes.Delete(f.Context(), &lost))
 		s := f.pass()
-		for _, field := range []string{"drift", "pins"} {
-			if reflect.ValueOf(f.manager.memory(s).workers).FieldByName(field).IsZero() {
-				f.Fatalf("%s is not remembered of a cluster that is not being deleted: %+v", field, f.manager.memory(s))
-			}
-		}
+		f.manager.memory(s).created.age(time.Now())
 		f.must(f.store.Delete(f.Context(), f.controlPlane()))
-		if _, err := f.manager.Reconcile(f.Context(), ctrl.Request{NamespacedName: prod}); err != nil {
-			f.Fatal(err)
+		_, err := f.manager.Reconcile(f.Context(), ctrl.Request{NamespacedName: prod})
+		f.must(err)
+		if left := f.manager.memory(s).created; left != (sighting{}) || !slices.Equal(f.workloads.dropped, []client.ObjectKey{prod}) {
+			f.Errorf("%+v is remembered, and the connections of %v end", left, f.workloads.dropped)
 		}
-		if left := f.manager.memory(s); !reflect.DeepEqual(left, &memory{}) {
-			f.Errorf("this is remembered: %+v", left)
+	})
+}
+
+// TestClockOfWorkloadCluster: a Node that is being drained and stops being Ready for a moment counts as drained after 5 minutes, when
+// Kubernetes has evicted its Pods, and not before, although the clock of the workload cluster differs from the manager's.
+func TestClockOfWorkloadCluster(t *testing.T) {
+	cases(t, map[string]time.Duration{"5 minutes behind": 5 * time.Minute, "5 minutes ahead": -5 * time.Minute}, func(t *testing.T, behind time.Duration) {
+		f := newFixture(t, 2, emulator.Durations{})
+		f.protectPods("db-0", "db-1")
+		f.workloads.behind = behind
+		f.scale(1)
+		f.passes(10*time.Minute, 5*time.Second)
+		draining, _ := f.cordoned()
+		if len(draining) != 1 {
+			t.Fatalf("drained: %v", draining)
 		}
-		if !slices.Equal(f.workloads.dropped, []client.ObjectKey{prod}) {
-			f.Errorf("connections that end: %v", f.workloads.dropped)
+		f.changeNode(draining[0], func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{
+				Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(time.Now().Add(-behind)),
+			}}
+		})
+		began := time.Now()
+		for len(f.answers("scale")) == 0 && time.Since(began) < time.Hour {
+			f.passes(5*time.Second, 5*time.Second)
+		}
+		if took := time.Since(began); took < 5*time.Minute || took > 7*time.Minute {
+			t.Errorf("the portal is asked to remove it after %s", took)
+		}
+	})
+}
+
+// TestClockOfTheAPIServer: a creation waits a few seconds for all MachineDeployments of a manifest, and up to a minute for those of a topology,
+// although the API server's clock, which stamps the objects, differs from the manager's.
+func TestClockOfTheAPIServer(t *testing.T) {
+	cases(t, map[string]time.Duration{"10 minutes ahead": 10 * time.Minute, "10 minutes behind": -10 * time.Minute}, func(t *testing.T, ahead time.Duration) {
+		e := newEstate(t, emulator.Options{})
+		stamped := metav1.NewTime(time.Now().Add(time.Minute + ahead)) // add takes a minute
+		key := client.ObjectKey{Namespace: "fleet", Name: "prod"}
+		e.addWorkers(key, 1, stamped)
+		e.add(key.Namespace, key.Name, nil)
+		began := time.Now()
+		for ; e.asked("POST") == 0 && time.Since(began) < time.Hour; time.Sleep(time.Second) {
+			e.create(key)
+		}
+		if waited := time.Since(began); waited > 10*time.Second {
+			t.Errorf("the creation waited %s for MachineDeployments of its manifest", waited)
+		}
+		s, missing, created := e.scope(key), workers.Desired{Awaited: workers.Awaited{Names: []string{"later"}}}, sighting{}
+		for began = time.Now(); !s.awaitTopology(missing, created.age(stamped.Time)).IsDone(); time.Sleep(time.Second) {
+			if time.Since(began) > 2*time.Minute {
+				t.Fatal("the creation waits for the topology for more than two minutes")
+			}
 		}
 	})
 }

@@ -6,69 +6,64 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// TestClone copies an object in every state, into the same namespace under another name and into another namespace. One portal
-// cluster is created, the original keeps it, and the deletion of the copy deletes nothing.
+// own makes an object the owner of portal cluster c. names makes it name that cluster.
+func own(cp *infrav1.PortalControlPlane) {
+	names(cp)
+	putRecord(cp, operation.Record{UID: cp.UID, ClusterID: "c", Size: 3})
+}
+
+func names(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = "c" }
+
+// TestClone copies an object into another namespace, while its portal cluster is created and afterwards. One portal cluster is created, the original
+// keeps it, and the deletion of the copy deletes nothing.
 func TestClone(t *testing.T) {
-	created := func(e *estate, key client.ObjectKey) { e.passes(key) }
-	creating := func(e *estate, key client.ObjectKey) {
+	type row struct{ created, copyFirst bool }
+	cases(t, map[string]row{
+		"created": {created: true}, "created, copy first": {true, true}, "being created": {}, "being created, copy first": {copyFirst: true},
+	}, func(t *testing.T, test row) {
+		e := newEstate(t, emulator.Options{})
+		original := e.add("fleet", "prod", nil)
 		for range 3 { // until the portal has accepted the creation
-			s := e.scope(key)
-			e.must(e.manager.Ownership.Begin(e.Context(), &s.Pass))
-			e.manager.reconcileCluster(e.Context(), s)
+			e.create(original)
 		}
-	}
-	for title, moment := range map[string]func(*estate, client.ObjectKey){"created": created, "being created": creating} {
-		for place, to := range map[string]client.ObjectKey{
-			"same namespace": {Namespace: "fleet", Name: "copy"}, "another namespace": {Namespace: "elsewhere", Name: "prod"},
-		} {
-			for order, cloneFirst := range map[string]bool{"original first": false, "copy first": true} {
-				t.Run(title+", "+place+", "+order, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						e := newEstate(t, false)
-						original := e.add("fleet", "prod", nil)
-						moment(e, original)
-						clone := e.add(to.Namespace, to.Name, copyOf(e.get(original)))
-						keys := []client.ObjectKey{original, clone}
-						if cloneFirst {
-							slices.Reverse(keys)
-						}
-						last := e.passes(keys...)
-						if o := last[original]; !o.IsDone() {
-							t.Errorf("the original: %+v", o)
-						}
-						if o := last[clone]; o.Reason != infrav1.OwnedByAnotherReason || !strings.Contains(o.Message, "PortalControlPlane fleet/prod.") {
-							t.Errorf("the copy: %+v", o)
-						}
-						if got := strings.Join(e.events(), "\n"); strings.Contains(got, infrav1.EventOwnershipGivenUp) {
-							t.Errorf("the copy owned the cluster for a moment: %s", got)
-						}
-						if o := e.delete(clone); !o.IsDone() || e.asked("DELETE") != 0 {
-							t.Errorf("deleting the copy: %+v, %d deletions", o, e.asked("DELETE"))
-						}
-						if got := strings.Join(e.events(), "\n"); !strings.Contains(got, infrav1.EventPortalClusterRetained) {
-							t.Errorf("events %s", got)
-						}
-						if o := e.delete(original); !o.IsDone() || e.asked("DELETE") != 1 || e.asked("POST") != 1 {
-							t.Errorf("deleting the original: %+v, %d creations, %d deletions", o, e.asked("POST"), e.asked("DELETE"))
-						}
-					})
-				})
-			}
+		if test.created {
+			e.passes(original)
 		}
-	}
+		clone := e.add("elsewhere", "prod", copyOf(e.get(original)))
+		keys := []client.ObjectKey{original, clone}
+		if test.copyFirst {
+			slices.Reverse(keys)
+		}
+		last := e.passes(keys...)
+		if o := last[clone]; !last[original].IsDone() || o.Reason != infrav1.OwnedByAnotherReason || !strings.Contains(o.Message, "PortalControlPlane fleet/prod.") {
+			t.Errorf("%+v", last)
+		}
+		if got := strings.Join(e.events(), "\n"); strings.Contains(got, infrav1.EventOwnershipGivenUp) {
+			t.Errorf("the copy owned the cluster for a moment: %s", got)
+		}
+		if o := e.delete(clone); !o.IsDone() || e.asked("DELETE") != 0 {
+			t.Errorf("deleting the copy: %+v, %d deletions", o, e.asked("DELETE"))
+		}
+		if got := strings.Join(e.events(), "\n"); !strings.Contains(got, infrav1.EventPortalClusterRetained) {
+			t.Errorf("events %s", got)
+		}
+		if o := e.delete(original); !o.IsDone() || e.asked("DELETE") != 1 || e.asked("POST") != 1 {
+			t.Errorf("deleting the original: %+v, %d creations, %d deletions", o, e.asked("POST"), e.asked("DELETE"))
+		}
+	})
 }
 
 // TestHandOver deletes the owner with Retain. The object that waits takes over the portal cluster, and deletes it only if the
@@ -100,35 +95,21 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
-// TestBothOwn: if two objects own a portal cluster, as after a race, the younger one gives it up, and reports that once.
-func TestBothOwn(t *testing.T) {
+// TestDeletionOfARival has two objects that own a portal cluster, as after a race. The younger one gives it up, and reports that once. One that is
+// deleted before it has given the cluster up deletes nothing.
+func TestDeletionOfARival(t *testing.T) {
 	manage(t, false, func(e *estate) {
-		older, younger := e.add("a", "older", own), e.add("b", "younger", own)
+		older, younger, youngest := e.add("a", "older", own), e.add("b", "younger", own), e.add("c", "youngest", own)
+		if o := e.delete(youngest); !o.IsDone() || e.asked("DELETE") != 0 {
+			e.Errorf("%+v, %d deletions", o, e.asked("DELETE"))
+		}
+		e.events()
 		last := e.passes(younger, older)
 		if !last[older].IsDone() || last[younger].Reason != infrav1.OwnedByAnotherReason || !e.scope(older).Owns() || e.scope(younger).Owns() {
 			e.Errorf("%+v", last)
 		}
-		if got := e.events(); len(got) != 1 || !strings.Contains(got[0], infrav1.EventOwnershipGivenUp) || !strings.Contains(got[0], "a/older") {
-			e.Errorf("events %q", got)
-		}
-		if e.record(younger).Size != 3 {
-			e.Error("the record was lost")
-		}
-	})
-}
-
-// own makes an object the owner of portal cluster c.
-func own(cp *infrav1.PortalControlPlane) {
-	cp.Spec.ClusterID = "c"
-	putRecord(cp, operation.Record{UID: cp.UID, ClusterID: "c", Size: 3})
-}
-
-// TestDeletionOfARival deletes the younger of two objects that both own a portal cluster before it has given the cluster up.
-func TestDeletionOfARival(t *testing.T) {
-	manage(t, false, func(e *estate) {
-		e.add("a", "older", own)
-		if o := e.delete(e.add("b", "younger", own)); !o.IsDone() || e.asked("DELETE") != 0 {
-			e.Errorf("%+v, %v", o, e.portal.RequestLog())
+		if got := e.events(); len(got) != 1 || !strings.Contains(got[0], infrav1.EventOwnershipGivenUp) || !strings.Contains(got[0], "a/older") || e.record(younger).Size != 3 {
+			e.Errorf("events %q, %+v", got, e.record(younger))
 		}
 	})
 }
@@ -141,12 +122,11 @@ func TestUnclaimedDeletion(t *testing.T) {
 		e.passes(original)
 		backup := e.get(original)
 		e.forget(original)
-		e.events()
 		if o := e.delete(e.restore(backup)); !o.IsDone() || e.asked("DELETE") != 0 {
 			e.Errorf("%+v, %d deletions", o, e.asked("DELETE"))
 		}
-		if got := e.events(); len(got) != 1 || !strings.Contains(got[0], "does not own it") {
-			e.Errorf("events %q", got)
+		if got := strings.Join(e.events(), "\n"); !strings.Contains(got, "does not own it") {
+			e.Errorf("events %s", got)
 		}
 	})
 }
@@ -154,25 +134,20 @@ func TestUnclaimedDeletion(t *testing.T) {
 // TestSamePortal: ids of different portals may be equal. A portal that is not known may be the same.
 func TestSamePortal(t *testing.T) {
 	type row struct {
-		first, second string
-		same          bool
+		second string
+		same   bool
 	}
 	cases(t, map[string]row{
-		"the same":            {"https://portal.example", "https://portal.example", true},
-		"in another spelling": {"https://portal.example/api", "https://Portal.example:443/api/", true},
-		"another host":        {"https://portal.example", "https://portal.example.org", false},
-		"another port":        {"https://portal.example", "https://portal.example:8443", false},
-		"another path":        {"https://portal.example/eu", "https://portal.example/us", false},
-		"not known":           {"https://portal.example", "", true},
-		"no URL":              {"https://portal.example", "portal", true},
+		"in another spelling": {"https://Portal.example:443/api/", true},
+		"another host":        {"https://portal.example.org/api", false},
+		"another path":        {"https://portal.example/us", false},
+		"not known":           {"", true},
+		"no URL":              {"portal", true},
 	}, func(t *testing.T, test row) {
-		e := newEstate(t, false)
-		adopt := func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = "c" }
-		older, younger := e.add("a", "older", adopt), e.add("b", "younger", adopt)
-		e.atPortal(older, test.first)
-		if test.second != "" {
-			e.atPortal(younger, test.second)
-		}
+		e := newEstate(t, emulator.Options{})
+		older, younger := e.add("a", "older", names), e.add("b", "younger", names)
+		e.atPortal(older, "https://portal.example/api")
+		e.atPortal(younger, test.second)
 		last := e.passes(older, younger)
 		if got := last[younger].Reason == infrav1.OwnedByAnotherReason; got != test.same || !last[older].IsDone() {
 			t.Errorf("%+v", last)
@@ -180,16 +155,32 @@ func TestSamePortal(t *testing.T) {
 	})
 }
 
+// atPortal gives the object an identity at the portal. "" is none.
+func (e *estate) atPortal(key client.ObjectKey, baseURL string) {
+	e.Helper()
+	if baseURL == "" {
+		return
+	}
+	meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: key.Name}}
+	e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Labels = meta.Labels })
+	pc := &infrav1.PortalCluster{ObjectMeta: meta}
+	pc.Spec.IdentityRef.Name = key.Name
+	e.must(e.store.Create(e.Context(), pc))
+	e.must(e.store.Create(e.Context(), &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{
+		infrav1.IdentityBaseURL: []byte(baseURL), infrav1.IdentityEmail: []byte("a@portal.example"), infrav1.IdentityPassword: []byte("secret"),
+	}}))
+}
+
 // TestLoserIsQuiet: an object that does not own its portal cluster looks at no job.
 func TestLoserIsQuiet(t *testing.T) {
 	manage(t, false, func(e *estate) {
 		key := e.add("fleet", "copy", func(cp *infrav1.PortalControlPlane) {
-			cp.Spec.ClusterID = "c"
+			names(cp)
 			putRecord(cp, operation.Record{UID: "another", ClusterID: "c"})
 			put(cp, &operation.Operation{ID: "1", Type: operation.Scale, Target: "3", JobID: "job-1"})
 		})
 		if o := e.manager.reconcileOperation(e.Context(), e.scope(key)); o.IsDone() || o.Kind == outcome.Retry || e.asked("GET") != 0 {
-			e.Errorf("%+v, %v", o, e.portal.RequestLog())
+			e.Errorf("%+v, %d requests", o, e.asked("GET"))
 		}
 	})
 }
@@ -198,23 +189,17 @@ func TestLoserIsQuiet(t *testing.T) {
 // the first one. The second must not create a portal cluster, nor take one over: its owner would pay for two.
 func TestUnnamedControlPlane(t *testing.T) {
 	cases(t, map[string]string{"would create": "", "would take over": "cluster-of-old"}, func(t *testing.T, id string) {
-		e := newEstate(t, false)
+		e := newEstate(t, emulator.Options{})
 		key := e.add("fleet", "copy", func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = id })
 		for range 10 {
 			s := e.scope(key)
 			s.Cluster.Spec.ControlPlaneRef.Name = "prod"
 			e.must(e.manager.Ownership.Begin(t.Context(), &s.Pass))
 			o := e.manager.reconcileCluster(t.Context(), s)
-			if o.Reason != infrav1.WaitingForObjectReason || !strings.Contains(o.Message, "spec.controlPlaneRef") || s.Owns() {
-				t.Fatalf("%+v", o)
+			if o.Reason != infrav1.WaitingForObjectReason || !strings.Contains(o.Message, "spec.controlPlaneRef") || s.Owns() || e.asked("POST") != 0 {
+				t.Fatalf("%d creations, %+v", e.asked("POST"), o)
 			}
 			time.Sleep(10 * time.Second)
-		}
-		if n := e.asked("POST"); n != 0 {
-			t.Errorf("%d creations", n)
-		}
-		if o := e.passes(key)[key]; id == "" && !o.IsDone() {
-			t.Errorf("when the Cluster names it: %+v", o)
 		}
 	})
 }
@@ -228,10 +213,9 @@ func TestNoteOfTheOwner(t *testing.T) {
 		double := e.addSharing("team-a", "double", func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = e.get(owner).Spec.ClusterID })
 		e.passes(double)
 		e.identity.Withdrawn = true
-		e.change(double, func(cp *infrav1.PortalControlPlane) { controllerutil.AddFinalizer(cp, infrav1.ControlPlaneFinalizer) })
 		e.must(e.store.Delete(e.Context(), e.get(double)))
 		s := e.scope(double)
-		if _, err := e.manager.reconcileDelete(e.Context(), s); err != nil || controllerutil.ContainsFinalizer(s.ControlPlane, infrav1.ControlPlaneFinalizer) {
+		if _, err := e.manager.reconcileDelete(e.Context(), s); err != nil || len(s.ControlPlane.Finalizers) > 0 {
 			e.Fatalf("the other object did not go: %v, %+v", err, s.outcomes)
 		}
 		if o := e.delete(owner); !o.IsDone() {
@@ -261,26 +245,90 @@ func TestCopyAdoptsAnother(t *testing.T) {
 func TestDeletionAfterALostCreation(t *testing.T) {
 	live(t, 2, func(f *fixture) {
 		f.change(func(cp *infrav1.PortalControlPlane) {
-			op := operation.New(operation.Create, "prod")
-			op.Unknown, cp.Spec.ClusterID = "the manager stopped during the call", ""
 			putRecord(cp, operation.Record{UID: cp.UID, Size: operation.SizeUnknown})
-			put(cp, op)
+			put(cp, &operation.Operation{ID: "1", Type: operation.Create, Target: "prod", Unknown: "the manager stopped during the call"})
+			cp.Spec.ClusterID = ""
 		})
-		f.leave(departure{owner: "present", noted: "present", leaves: true})
+		f.leave(person.with(func(d *departure) { d.leaves = true }))
 		if s := f.leaving(); s.outcomes[clusterv1.DeletingCondition].Reason != infrav1.OutcomeUnknownReason {
 			f.Fatalf("%+v", s.outcomes)
 		}
 		f.events() // of the lost creation
 		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = f.id })
-		s := f.leaving()
-		if f.holds(s, infrav1.DeletionNotConfirmedReason); f.deletions() != 0 {
+		if f.holds(f.leaving(), infrav1.DeletionNotConfirmedReason); f.deletions() != 0 {
 			f.Errorf("%d deletions", f.deletions())
 		}
-		f.change(func(cp *infrav1.PortalControlPlane) {
-			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionDelete.About(f.id))
-		})
-		if s = f.left(); s != nil || f.deletions() != 1 {
+		f.decide(infrav1.DecisionDelete.About(f.id))
+		if s := f.left(); s != nil || f.deletions() != 1 {
 			f.Errorf("the object remains: %v; the portal was asked for %d deletions", s != nil, f.deletions())
+		}
+	})
+}
+
+// addSharing creates a PortalControlPlane whose PortalCluster uses PortalClusterIdentity "team".
+func (e *estate) addSharing(namespace, name string, change func(*infrav1.PortalControlPlane)) client.ObjectKey {
+	e.Helper()
+	e.identity.Shared = "team"
+	labels := map[string]string{clusterv1.ClusterNameLabel: name}
+	pc := &infrav1.PortalCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
+	pc.Spec.IdentityRef = infrav1.PortalIdentityReference{Kind: infrav1.PortalIdentityShared, Name: "team"}
+	e.must(e.store.Create(e.Context(), pc))
+	return e.add(namespace, name, func(cp *infrav1.PortalControlPlane) {
+		if cp.Labels = labels; change != nil {
+			change(cp)
+		}
+	})
+}
+
+func stalled(o outcome.Outcome, reason, says string) bool {
+	return o.Kind == outcome.Stalled && o.Reason == reason && strings.Contains(o.Message, says)
+}
+
+// TestPlaceLimit: a value that a user writes into the status of the PortalCluster leads to no other VPC.
+func TestPlaceLimit(t *testing.T) {
+	manage(t, false, func(e *estate) {
+		e.identity.Limits = &infrav1.PortalIdentityLimits{VPCs: []string{"another"}}
+		key := e.addSharing("team-a", "first", nil)
+		if o := e.passes(key)[key]; !stalled(o, infrav1.IdentityNotAllowedReason, "another") || e.asked("POST") != 0 {
+			e.Errorf("asked %d times: %+v", e.asked("POST"), o)
+		}
+	})
+}
+
+// TestWithdrawn: when the namespace may not use its identity any more, it can delete the clusters that belonged to it before, and
+// no others.
+func TestWithdrawn(t *testing.T) {
+	type row struct {
+		change func(e *estate, key client.ObjectKey, other string)
+		gone   bool
+	}
+	cases(t, map[string]row{
+		"its own cluster": {func(*estate, client.ObjectKey, string) {}, true},
+		"a cluster that its record claims": {func(e *estate, key client.ObjectKey, other string) {
+			e.change(key, func(cp *infrav1.PortalControlPlane) {
+				cp.Spec.ClusterID = other
+				putRecord(cp, operation.Record{UID: cp.UID, ClusterID: other, Workers: &infrav1.WorkerParameters{}})
+			})
+		}, false},
+		"a creation under way": {func(e *estate, key client.ObjectKey, _ string) {
+			e.change(key, func(cp *infrav1.PortalControlPlane) {
+				cp.Spec.ClusterID = ""
+				put(cp, &operation.Operation{ID: "1", Type: operation.Create, Target: "victim", JobID: "of another"})
+			})
+		}, false},
+	}, func(t *testing.T, test row) {
+		e := newEstate(t, emulator.Options{})
+		key := e.addSharing("team-b", "attacker", nil)
+		e.passes(key)
+		other := e.another() // has no owner here
+		e.identity.Withdrawn = true
+		before := len(e.portal.RequestLog())
+		test.change(e, key, other)
+		if o := e.delete(key); o.IsDone() != test.gone || !test.gone && o.Reason != infrav1.IdentityNotAllowedReason {
+			t.Errorf("%+v", o)
+		}
+		if asked := len(e.portal.RequestLog()) > before; asked != test.gone {
+			t.Errorf("the portal was asked: %v", asked)
 		}
 	})
 }

@@ -24,27 +24,23 @@ import (
 
 var poolKey = client.ObjectKey{Namespace: prod.Namespace, Name: "pool"}
 
-// addPool gives the fixture a MachinePool without replicas of its own, of which core knows a Node that exists and one that does not.
-func (f *fixture) addPool(annotations map[string]string) {
-	f.Helper()
-	meta := metav1.ObjectMeta{Namespace: poolKey.Namespace, Name: poolKey.Name, Annotations: annotations, Labels: map[string]string{clusterv1.ClusterNameLabel: prod.Name}}
-	mp := &clusterv1.MachinePool{ObjectMeta: meta}
-	mp.Spec.Replicas = ptr.To[int32](0)
-	mp.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: portalmachinepool.Kind, Name: poolKey.Name}
-	mp.Status.NodeRefs = []corev1.ObjectReference{{Name: "gone", UID: "gone"}, {Name: f.worker().Name, UID: f.worker().UID}}
-	for _, o := range []client.Object{mp, &infrav1.PortalMachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name}}} {
-		f.must(f.store.Create(f.Context(), o))
-	}
-	f.must(f.store.Status().Update(f.Context(), mp))
-}
-
-func (f *fixture) worker() corev1.Node {
-	f.Helper()
-	all := f.workers()
-	if len(all) == 0 {
-		f.Fatal("no workers")
-	}
-	return all[0]
+// withPool runs the test in a bubble of its own, with a MachinePool without replicas of its own, of which core knows a Node that exists and one
+// that does not.
+func withPool(t *testing.T, annotations map[string]string, test func(f *fixture)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 2, emulator.Durations{Upgrade: 2 * time.Minute})
+		meta := metav1.ObjectMeta{Namespace: poolKey.Namespace, Name: poolKey.Name, Annotations: annotations, Labels: map[string]string{clusterv1.ClusterNameLabel: prod.Name}}
+		mp := &clusterv1.MachinePool{ObjectMeta: meta}
+		mp.Finalizers, mp.Spec.Replicas = []string{clusterv1.MachinePoolFinalizer}, ptr.To[int32](0)
+		mp.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: portalmachinepool.Kind, Name: poolKey.Name}
+		worker := f.workers()[0]
+		mp.Status.NodeRefs = []corev1.ObjectReference{{Name: "gone", UID: "gone"}, {Name: worker.Name, UID: worker.UID}}
+		f.must(f.store.Create(t.Context(), mp))
+		f.must(f.store.Create(t.Context(), &infrav1.PortalMachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name}}))
+		f.must(f.store.Status().Update(t.Context(), mp))
+		test(f)
+	})
 }
 
 func (f *fixture) machinePool() *clusterv1.MachinePool {
@@ -60,41 +56,43 @@ func (f *fixture) poolPaused() bool {
 }
 
 // corePauses sets the condition that core sets when it has paused, or resumed, the MachinePool.
-func (f *fixture) corePauses(status metav1.ConditionStatus) {
+func (f *fixture) corePauses(paused bool) {
 	f.Helper()
 	mp := f.machinePool()
+	status := map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[paused]
 	conditions.Set(mp, metav1.Condition{Type: clusterv1.PausedCondition, Status: status, Reason: "Core"})
 	f.must(f.store.Status().Update(f.Context(), mp))
 }
 
 // TestUpgradePausesPool checks that core has paused the MachinePool before the portal is asked to upgrade, and that it is resumed without
-// nodeRefs when the upgrade has ended.
+// nodeRefs when the upgrade has ended. Without an upgrade, only nodeRefs to Nodes that are gone are removed.
 func TestUpgradePausesPool(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 2, emulator.Durations{Upgrade: 2 * time.Minute})
-		f.addPool(nil)
-		f.corePauses(metav1.ConditionFalse)
-		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+	withPool(t, nil, func(f *fixture) {
+		f.corePauses(false)
+		f.pass()
+		if refs := f.machinePool().Status.NodeRefs; len(refs) != 1 || refs[0].UID != f.workers()[0].UID {
+			f.Errorf("nodeRefs %v", refs)
+		}
+		f.upgrade(after)
 		for range 3 { // core takes its time
-			s := f.pass()
-			o := s.outcomes[infrav1.VersionUpToDateCondition]
+			o := f.pass().outcomes[infrav1.VersionUpToDateCondition]
 			if !f.poolPaused() || len(f.answers("upgrade")) > 0 || o.Reason != infrav1.WaitingForOperationReason || !strings.Contains(o.Message, "MachinePool pool") {
-				t.Fatalf("annotations %v, asked %v: %+v", f.machinePool().Annotations, f.answers("upgrade"), o)
+				f.Fatalf("annotations %v, asked %v: %+v", f.machinePool().Annotations, f.answers("upgrade"), o)
 			}
 		}
-		f.corePauses(metav1.ConditionTrue)
+		f.corePauses(true)
 		s := f.pass()
 		if len(f.answers("upgrade")) != 1 || !s.Op().Is(operation.Upgrade) {
-			t.Fatalf("the portal was not asked: %+v", s.outcomes[infrav1.VersionUpToDateCondition])
+			f.Fatalf("the portal was not asked: %+v", s.outcomes[infrav1.VersionUpToDateCondition])
 		}
 		for s = f.pass(); s.Op() != nil; s = f.pass() {
 			if !f.poolPaused() {
-				t.Fatal("the MachinePool was resumed during the upgrade")
+				f.Fatal("the MachinePool was resumed during the upgrade")
 			}
 			time.Sleep(4 * time.Second)
 		}
 		if mp := f.machinePool(); f.poolPaused() || len(mp.Status.NodeRefs) > 0 || !f.allRun(after) {
-			t.Errorf("annotations %v, nodeRefs %v", mp.Annotations, mp.Status.NodeRefs)
+			f.Errorf("annotations %v, nodeRefs %v", mp.Annotations, mp.Status.NodeRefs)
 		}
 	})
 }
@@ -102,56 +100,38 @@ func TestUpgradePausesPool(t *testing.T) {
 // TestNoPause checks when an upgrade does not wait for core, and which pause the provider leaves alone.
 func TestNoPause(t *testing.T) {
 	users := map[string]string{clusterv1.PausedAnnotation: ""}
-	type row struct {
+	for title, test := range map[string]struct {
 		annotations map[string]string
 		prepare     func(*fixture)
-		paused      bool
-	}
-	cases(t, map[string]row{
-		"core has never seen the MachinePool": {users, func(*fixture) {}, true},
-		"a user has paused it":                {users, func(f *fixture) { f.corePauses(metav1.ConditionTrue) }, true},
+	}{
+		"core has never seen the MachinePool": {users, func(*fixture) {}},
+		"a user has paused it":                {users, func(f *fixture) { f.corePauses(true) }},
 		"the provider sets the providerIDs": {nil, func(f *fixture) {
 			f.nodes.ids = func(m emulator.Node) string { return "portal://" + f.id + "/" + m.Name }
 			for _, m := range f.portal.Clusters()[0].Nodes {
-				node := &corev1.Node{}
-				f.must(f.nodes.Get(f.Context(), client.ObjectKey{Name: m.Name}, node))
-				node.Spec.ProviderID = f.nodes.ids(m)
-				f.must(f.nodes.Update(f.Context(), node))
+				f.changeNode(m.Name, func(n *corev1.Node) { n.Spec.ProviderID = f.nodes.ids(m) })
 			}
-		}, false},
-	}, func(t *testing.T, test row) {
-		f := newFixture(t, 2, emulator.Durations{})
-		f.addPool(test.annotations)
-		test.prepare(f)
-		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
-		s := f.pass()
-		if len(f.answers("upgrade")) != 1 {
-			t.Errorf("the portal was not asked: %+v", s.outcomes[infrav1.VersionUpToDateCondition])
-		}
-		time.Sleep(time.Hour)
-		f.pass()
-		if metav1.HasAnnotation(f.machinePool().ObjectMeta, clusterv1.PausedAnnotation) != test.paused {
-			t.Errorf("annotations %v", f.machinePool().Annotations)
-		}
-	})
-}
-
-// TestForgetsNodesOfPool checks that nodeRefs to Nodes that are gone are removed also without an upgrade.
-func TestForgetsNodesOfPool(t *testing.T) {
-	live(t, 2, func(f *fixture) {
-		f.addPool(nil)
-		f.pass()
-		if refs := f.machinePool().Status.NodeRefs; len(refs) != 1 || refs[0].UID != f.worker().UID {
-			f.Errorf("nodeRefs %v", refs)
-		}
-	})
+		}},
+	} {
+		t.Run(title, func(t *testing.T) {
+			withPool(t, test.annotations, func(f *fixture) {
+				test.prepare(f)
+				f.upgrade(after)
+				f.pass()
+				time.Sleep(time.Hour)
+				f.pass()
+				if pauses := metav1.HasAnnotation(f.machinePool().ObjectMeta, clusterv1.PausedAnnotation); len(f.answers("upgrade")) != 1 || pauses != (test.annotations != nil) {
+					t.Errorf("asked %v, annotations %v", f.answers("upgrade"), f.machinePool().Annotations)
+				}
+			})
+		})
+	}
 }
 
 // TestDeletedClusterIsReleased checks that core can delete the objects of a Cluster: its MachinePool is not left paused, core knows no earlier Node of
 // it by name, and core waits for no hook of the provider.
 func TestDeletedClusterIsReleased(t *testing.T) {
-	live(t, 2, func(f *fixture) {
-		f.addPool(map[string]string{clusterv1.PausedAnnotation: "portal-upgrade"})
+	withPool(t, map[string]string{clusterv1.PausedAnnotation: "portal-upgrade"}, func(f *fixture) {
 		f.machine("held", func(m *clusterv1.Machine) {
 			m.Annotations = map[string]string{infrav1.PreDrainHook: "", infrav1.PreTerminateHook: "", "user": "stays"}
 		})
@@ -167,63 +147,48 @@ func TestDeletedClusterIsReleased(t *testing.T) {
 	})
 }
 
-// TestRefusedUpgradeResumesPool checks that the MachinePool is not paused while the portal refuses the upgrade.
+// TestRefusedUpgradeResumesPool checks that the MachinePool is not paused while the portal refuses the upgrade. The last pass may have paused it for
+// an attempt of the next.
 func TestRefusedUpgradeResumesPool(t *testing.T) {
-	for _, code := range []string{emulator.CodeQuotaExceeded, emulator.CodeInvalidParameter} {
-		t.Run(code, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 2, emulator.Durations{})
-				f.addPool(nil)
-				f.strike(emulator.Fault{Path: "/kubernetes-clusters/*/upgrade", Code: code})
-				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
-				paused := 0
-				const passes = 6 * 60
-				for range passes {
-					f.pass()
-					pausedNow := f.poolPaused()
-					if pausedNow {
-						paused++
-					}
-					f.corePauses(map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[pausedNow])
-					time.Sleep(time.Minute)
-				}
-				asked := len(f.answers("upgrade"))
-				// The last pass may have paused the MachinePool for an attempt of the next.
-				if asked < 10 || paused > asked+1 {
-					t.Errorf("paused after %d of %d passes, and the portal was asked %d times", paused, passes, asked)
-				}
-			})
-		})
-	}
+	withPool(t, nil, func(f *fixture) {
+		f.strike(emulator.Fault{Path: routeUpgrade, Code: emulator.CodeQuotaExceeded})
+		f.upgrade(after)
+		paused := 0
+		for range 6 * 60 {
+			f.pass()
+			if f.poolPaused() {
+				paused++
+			}
+			f.corePauses(f.poolPaused())
+			time.Sleep(time.Minute)
+		}
+		if asked := len(f.answers("upgrade")); asked < 10 || paused > asked+1 {
+			f.Errorf("paused after %d passes of 360, and the portal was asked %d times", paused, asked)
+		}
+	})
 }
 
 // TestPauseSurvivesRateLimit checks that a request that waits for the rate limit does not end the pause that core has confirmed.
 func TestPauseSurvivesRateLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 2, emulator.Durations{Upgrade: 2 * time.Minute})
-		f.addPool(nil)
-		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
-		f.corePauses(metav1.ConditionFalse)
+	withPool(t, nil, func(f *fixture) {
+		f.upgrade(after)
+		f.corePauses(false)
 		f.pass()
 		time.Sleep(3 * time.Minute) // the list of versions has to be read again
-		f.corePauses(metav1.ConditionTrue)
+		f.corePauses(true)
 		f.strike(emulator.Fault{Path: "/kubernetes-versions", Status: http.StatusTooManyRequests, Count: 1})
 		f.pass()
 		if !f.poolPaused() {
-			t.Error("the MachinePool was resumed")
+			f.Error("the MachinePool was resumed")
 		}
 	})
 }
 
 // TestDeletedPoolIsNotPaused checks that an upgrade waits for the deletion of a MachinePool. Core would not delete a paused one.
 func TestDeletedPoolIsNotPaused(t *testing.T) {
-	live(t, 2, func(f *fixture) {
-		f.addPool(nil)
-		mp := f.machinePool()
-		mp.Finalizers = []string{clusterv1.MachinePoolFinalizer}
-		f.must(f.store.Update(f.Context(), mp))
-		f.must(f.store.Delete(f.Context(), mp))
-		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+	withPool(t, nil, func(f *fixture) {
+		f.must(f.store.Delete(f.Context(), f.machinePool()))
+		f.upgrade(after)
 		o := f.pass().outcomes[infrav1.VersionUpToDateCondition]
 		if f.poolPaused() || o.Reason != infrav1.WaitingForOperationReason || len(f.answers("upgrade")) > 0 {
 			f.Errorf("annotations %v: %+v", f.machinePool().Annotations, o)

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,7 +27,7 @@ import (
 
 // TestRetainInAScaleDown deletes a Cluster or its control plane with Retain while nodes wait for their removal: the provider has drained two of
 // four nodes, core drains the third one, and the user has cordoned the fourth one. All nodes stay, so Pods must be able to run on them. No
-// controller undoes anything later.
+// controller undoes anything later. The state of the nodes does not hold up the deletion.
 func TestRetainInAScaleDown(t *testing.T) {
 	cluster := func(f *fixture, s *scope) {
 		s.Cluster.DeletionTimestamp = ptr.To(metav1.Now())
@@ -34,56 +35,47 @@ func TestRetainInAScaleDown(t *testing.T) {
 	}
 	controlPlane := func(f *fixture, s *scope) {
 		s.ControlPlane.DeletionTimestamp = ptr.To(metav1.Now())
-		if _, err := f.manager.reconcileDelete(f.Context(), s); err != nil {
-			f.Error(err)
+		if _, err := f.manager.reconcileDelete(f.Context(), s); err != nil || len(f.controlPlane().Finalizers) > 0 {
+			f.Errorf("the deletion is held: %v", err)
 		}
 	}
 	type row struct {
 		delete   func(*fixture, *scope)
-		policy   infrav1.DeletionPolicy
-		change   func(*fixture, *scope)
+		change   func(*scope)
 		restored bool
 	}
 	cases(t, map[string]row{
-		"the Cluster":                       {cluster, infrav1.DeletionPolicyRetain, nil, true},
-		"the control plane":                 {controlPlane, infrav1.DeletionPolicyRetain, nil, true},
-		"the portal cluster is deleted":     {cluster, infrav1.DeletionPolicyDelete, nil, false},
-		"the portal cluster is not its own": {controlPlane, infrav1.DeletionPolicyRetain, func(_ *fixture, s *scope) { s.ControlPlane.UID = "another" }, false},
-		"the portal removes nodes":          {cluster, infrav1.DeletionPolicyRetain, func(_ *fixture, s *scope) { s.Last = operation.New(operation.Scale, "2"); s.Last.From = 4 }, false},
-		"the API server cannot be reached":  {controlPlane, infrav1.DeletionPolicyRetain, disconnected, false},
-		"the API server accepts no change":  {controlPlane, infrav1.DeletionPolicyRetain, refusing, false},
+		"the Cluster":                       {cluster, func(*scope) {}, true},
+		"the control plane":                 {controlPlane, func(*scope) {}, true},
+		"the portal cluster is deleted":     {cluster, func(s *scope) { s.ControlPlane.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete }, false},
+		"the portal cluster is not its own": {controlPlane, func(s *scope) { s.ControlPlane.UID = "another" }, false},
+		"the portal removes nodes":          {cluster, func(s *scope) { s.Last = &operation.Operation{Type: operation.Scale, From: 4, Target: "2"} }, false},
+		"the API server cannot be reached":  {controlPlane, func(s *scope) { s.way.Access = workload.Unreachable }, false},
+		"the API server accepts no change":  {controlPlane, refusing, false},
 	}, func(t *testing.T, test row) {
 		f := newFixture(t, 4, emulator.Durations{})
 		names := f.amidScaleDown()
 		f.change(func(cp *infrav1.PortalControlPlane) {
-			cp.Spec.DeletionPolicy, cp.Finalizers = test.policy, []string{infrav1.ControlPlaneFinalizer}
+			cp.Spec.DeletionPolicy, cp.Finalizers = infrav1.DeletionPolicyRetain, []string{infrav1.ControlPlaneFinalizer}
 		})
 		s := f.scope()
-		if test.change != nil {
-			test.change(f, s)
-		}
+		test.change(s)
 		test.delete(f, s)
 		for i, name := range names {
 			n := &corev1.Node{}
 			f.must(f.nodes.Get(t.Context(), client.ObjectKey{Name: name}, n))
-			byUser := i == len(names)-1
-			if n.Spec.Unschedulable == (test.restored && !byUser) {
+			if byUser := i == 3; n.Spec.Unschedulable == (test.restored && !byUser) {
 				t.Errorf("node %d: cordoned %t", i, n.Spec.Unschedulable)
 			}
-			if len(marks(n)) == 0 != (test.restored || i == 2) {
+			if byCore := i == 2; len(marks(n)) == 0 != (test.restored || byCore) {
 				t.Errorf("node %d: annotations %v", i, marks(n))
 			}
-		}
-		if got := f.controlPlane().Finalizers; test.policy == infrav1.DeletionPolicyRetain && s.Cluster.DeletionTimestamp.IsZero() && len(got) > 0 {
-			t.Errorf("the deletion is held: %v", got)
 		}
 	})
 }
 
-func disconnected(_ *fixture, s *scope) { s.way.Access = workload.Unreachable }
-
-func refusing(f *fixture, s *scope) {
-	nodes, _ := f.nodes.Client.(client.WithWatch)
+func refusing(s *scope) {
+	nodes, _ := s.way.Workload.Client().(client.WithWatch)
 	s.way.Workload = &connection{client: interceptor.NewClient(nodes, interceptor.Funcs{
 		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 			return apierrors.NewForbidden(corev1.Resource("nodes"), "w", errors.New("a policy"))
@@ -103,85 +95,74 @@ func marks(n *corev1.Node) map[string]string {
 func (f *fixture) amidScaleDown() []string {
 	f.Helper()
 	f.pass()
-	f.strike(emulator.Fault{Path: "/kubernetes-clusters/*/scale", Code: emulator.CodeResourceBusy})
+	f.strike(emulator.Fault{Path: routeScale, Code: emulator.CodeResourceBusy})
 	f.scale(2)
-	for range 30 {
-		f.pass()
-		time.Sleep(5 * time.Second)
-	}
+	f.passes(150*time.Second, 5*time.Second)
 	all := f.workers()
 	slices.SortStableFunc(all, func(a, b corev1.Node) int { return len(marks(&b)) - len(marks(&a)) })
-	byCore, byUser := &all[2], &all[3]
-	if !metav1.HasAnnotation(all[1].ObjectMeta, infrav1.DrainedAnnotation) || len(marks(byCore)) > 0 {
+	if cordoned, _ := f.cordoned(); len(cordoned) != 2 || !metav1.HasAnnotation(all[1].ObjectMeta, infrav1.DrainedAnnotation) {
 		f.Fatalf("the provider has not drained two nodes: %+v", all)
 	}
-	for _, n := range []*corev1.Node{byCore, byUser} {
-		if n.Spec.Unschedulable = true; n == byUser {
-			metav1.SetMetaDataAnnotation(&n.ObjectMeta, "cluster-autoscaler.kubernetes.io/scale-down-disabled", "true")
-			metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.ScaleDownDisabledAnnotation, "")
-			metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.DrainRulesAnnotation, "{}")
-		}
-		f.must(f.nodes.Update(f.Context(), n))
-	}
-	f.machine("m", func(m *clusterv1.Machine) {
-		m.Finalizers = []string{clusterv1.MachineFinalizer}
-		m.Annotations = map[string]string{infrav1.PreTerminateHook: ""}
+	byCore, byUser := all[2].Name, all[3].Name
+	f.cordon(byCore, true)
+	f.changeNode(byUser, func(n *corev1.Node) {
+		n.Spec.Unschedulable = true
+		n.Annotations["cluster-autoscaler.kubernetes.io/scale-down-disabled"] = "true"
+		n.Annotations[infrav1.ScaleDownDisabledAnnotation], n.Annotations[infrav1.DrainRulesAnnotation] = "", "{}"
 	})
-	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: "m"}}
-	f.must(f.store.Get(f.Context(), client.ObjectKeyFromObject(m), m))
-	m.Status.NodeRef.Name = byCore.Name
-	f.must(f.store.Status().Update(f.Context(), m))
-	f.must(f.store.Delete(f.Context(), m))
-	return []string{all[0].Name, all[1].Name, byCore.Name, byUser.Name}
+	f.machine("m", func(m *clusterv1.Machine) {
+		m.Finalizers, m.Annotations = []string{clusterv1.MachineFinalizer}, map[string]string{infrav1.PreTerminateHook: ""}
+		m.Status.NodeRef.Name = byCore
+	})
+	f.must(f.store.Delete(f.Context(), &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: "m"}}))
+	return []string{all[0].Name, all[1].Name, byCore, byUser}
 }
 
 // TestAbandonedMachines deletes a control plane with Retain. The garbage collector has deleted the MachineSet of a Machine or its
-// MachineDeployment, or a restore has replaced one of them. Core does not reconcile the Machine any more. No person has to remove its finalizer.
+// MachineDeployment, or a restore has replaced it. Core does not reconcile the Machine any more. No person has to remove its finalizer.
 // A Machine whose owners exist, and one that is not being deleted, keep theirs.
 func TestAbandonedMachines(t *testing.T) {
 	live(t, 0, func(f *fixture) {
 		f.change(func(cp *infrav1.PortalControlPlane) {
 			cp.Spec.DeletionPolicy, cp.Finalizers = infrav1.DeletionPolicyRetain, []string{infrav1.ControlPlaneFinalizer}
 		})
-		deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: "exists", UID: "md"}}
-		f.must(f.store.Create(f.Context(), deployment))
-		for name, owner := range map[string]metav1.OwnerReference{
-			"exists": {Name: "exists", UID: "md"}, "restored": {Name: "exists", UID: "md"}, "orphan": {Name: "gone", UID: "md"}, "stranger": {Name: "exists", UID: "earlier"},
-		} {
-			owner.APIVersion, owner.Kind = clusterv1.GroupVersion.String(), "MachineDeployment"
-			set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
-				Namespace: prod.Namespace, Name: name, UID: "earlier", OwnerReferences: []metav1.OwnerReference{owner},
-			}}
-			if name == "restored" {
-				set.UID = "new"
+		meta := func(name string, uid types.UID, ownerKind, owner string) metav1.ObjectMeta {
+			return metav1.ObjectMeta{
+				Namespace: prod.Namespace, Name: name, UID: uid, Labels: map[string]string{clusterv1.ClusterNameLabel: prod.Name},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: ownerKind, Name: owner, UID: "uid"}},
 			}
-			f.must(f.store.Create(f.Context(), set))
 		}
-		for name, set := range map[string]string{
-			"abandoned": "gone", "of-a-restored-set": "restored", "of-an-orphan": "orphan", "of-a-restored-deployment": "stranger", "owned": "exists", "kept": "gone",
+		for _, o := range []client.Object{
+			&clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: "exists", UID: "uid"}},
+			&clusterv1.MachineSet{ObjectMeta: meta("exists", "uid", "MachineDeployment", "exists")},
+			&clusterv1.MachineSet{ObjectMeta: meta("restored", "new", "MachineDeployment", "exists")},
+			&clusterv1.MachineSet{ObjectMeta: meta("orphan", "uid", "MachineDeployment", "gone")},
 		} {
-			m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
-				Namespace: prod.Namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: prod.Name}, Finalizers: []string{clusterv1.MachineFinalizer},
-				OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: set, UID: "earlier"}},
-			}}
-			m.Spec.InfrastructureRef.Kind = "PortalMachine"
+			f.must(f.store.Create(f.Context(), o))
+		}
+		machines := map[string]struct {
+			set        string
+			stays, end bool // it is not being deleted, or loses its finalizer
+		}{
+			"abandoned": {set: "gone", end: true}, "of-a-restored-set": {set: "restored", end: true}, "of-an-orphan": {set: "orphan", end: true},
+			"owned": {set: "exists"}, "kept": {set: "gone", stays: true},
+		}
+		for name, test := range machines {
+			m := &clusterv1.Machine{ObjectMeta: meta(name, "", "MachineSet", test.set)}
+			m.Finalizers, m.Spec.InfrastructureRef.Kind = []string{clusterv1.MachineFinalizer}, "PortalMachine"
 			f.must(f.store.Create(f.Context(), m))
-			if name == "kept" {
-				continue
+			if !test.stays {
+				f.must(f.store.Delete(f.Context(), m))
 			}
-			f.must(f.store.Delete(f.Context(), m))
 		}
 		s := f.scope()
 		s.ControlPlane.DeletionTimestamp = ptr.To(metav1.Now())
-		if _, err := f.manager.reconcileDelete(f.Context(), s); err != nil {
-			f.Fatal(err)
-		}
-		for name, gone := range map[string]bool{
-			"abandoned": true, "of-a-restored-set": true, "of-an-orphan": true, "of-a-restored-deployment": true, "owned": false, "kept": false,
-		} {
+		_, err := f.manager.reconcileDelete(f.Context(), s)
+		f.must(err)
+		for name, test := range machines {
 			m := &clusterv1.Machine{}
 			err := f.store.Get(f.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: name}, m)
-			if apierrors.IsNotFound(err) != gone || !gone && len(m.Finalizers) != 1 {
+			if apierrors.IsNotFound(err) != test.end || !test.end && len(m.Finalizers) != 1 {
 				f.Errorf("Machine %s: %v, finalizers %v", name, err, m.Finalizers)
 			}
 		}

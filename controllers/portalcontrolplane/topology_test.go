@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -21,113 +20,93 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/topologies"
 )
 
+// TestAwaitTopology checks for how long a creation waits for the MachineDeployments of the topology.
 func TestAwaitTopology(t *testing.T) {
-	after := func(age time.Duration, missing string, templates []string, own *infrav1.WorkerParameters) outcome.Outcome {
-		s := &scope{Pass: pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}}}
-		s.ControlPlane.Spec.Workers = own
-		desired := workers.Desired{Templates: templates}
-		if missing != "" {
-			desired.Awaited = workers.Awaited{Names: strings.Split(missing, ","), Replicas: 1}
-		}
-		return s.awaitTopology(desired, age)
-	}
-	own := &infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
-	if o := after(time.Second, "", nil, nil); !o.IsDone() {
-		t.Errorf("nothing is awaited: %+v", o)
-	}
-	o := after(20*time.Second, "b,a", nil, own)
-	if o.Kind != outcome.Wait || o.RequeueAfter != 40*time.Second || !strings.Contains(o.Message, "a, b") {
-		t.Errorf("within a minute: %+v", o)
-	}
-	if o := after(time.Minute, "a", nil, own); !o.IsDone() {
-		t.Errorf("after a minute, with spec.workers: %+v", o)
-	}
-	if o := after(time.Minute, "a", []string{"t"}, nil); !o.IsDone() {
-		t.Errorf("after a minute, with the template of another MachineDeployment: %+v", o)
-	}
-	if o := after(time.Minute, "a", nil, nil); o.Kind != outcome.Wait || !strings.Contains(o.Message, "spec.workers") {
-		t.Errorf("after a minute, with nothing to go by: %+v", o)
-	}
-}
-
-func TestEnoughConcurrency(t *testing.T) {
-	tests := map[string]struct {
-		deployments int
-		annotation  *string
-		enough      bool
+	for title, test := range map[string]struct {
+		missing   []string
+		age       time.Duration
+		templates []string
+		own       *infrav1.WorkerParameters
+		wait      time.Duration // or 0, if an event ends the wait
+		says      string        // or "", if it does not wait
 	}{
-		"no MachineDeployment":       {0, nil, true},
-		"one, no annotation":         {1, nil, false},
-		"one, as many":               {1, ptr.To("1"), false},
-		"one, one more":              {1, ptr.To("2"), true},
-		"three, as many":             {3, ptr.To("3"), false},
-		"three, far more":            {3, ptr.To("100"), true},
-		"not a number counts as one": {1, ptr.To("many"), false},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			cluster := topologies.With(make([]int32, test.deployments)...)
-			if test.annotation != nil {
-				cluster.Annotations = map[string]string{clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation: *test.annotation}
-			}
-			if o := enoughConcurrency(cluster); o.IsDone() != test.enough {
-				t.Errorf("%+v", o)
-			}
-		})
+		"nothing is awaited":                                {age: time.Second},
+		"within a minute":                                   {missing: []string{"b", "a"}, age: 20 * time.Second, own: &infrav1.WorkerParameters{}, wait: 40 * time.Second, says: "a, b"},
+		"later, with spec.workers":                          {missing: []string{"a"}, age: time.Minute, own: &infrav1.WorkerParameters{}},
+		"later, with the template of another":               {missing: []string{"a"}, age: time.Minute, templates: []string{"t"}},
+		"later, with nothing that says what workers to use": {missing: []string{"a"}, age: time.Minute, says: "spec.workers"},
+	} {
+		s := &scope{Pass: pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}}}
+		s.ControlPlane.Spec.Workers = test.own
+		o := s.awaitTopology(workers.Desired{Templates: test.templates, Awaited: workers.Awaited{Names: test.missing}}, test.age)
+		if o.IsDone() != (test.says == "") || !strings.Contains(o.Message, test.says) || o.RequeueAfter != test.wait {
+			t.Errorf("%s: %+v", title, o)
+		}
 	}
 }
 
-// TestEnoughConcurrencyForPools checks that a topology with only a pool also needs more than core's default.
-func TestEnoughConcurrencyForPools(t *testing.T) {
-	cluster := topologies.With()
-	cluster.Spec.Topology.Workers.MachinePools = []clusterv1.MachinePoolTopology{{Name: "pool"}}
-	if enoughConcurrency(cluster).IsDone() {
-		t.Error("core would not begin with the pool")
+// TestEnoughConcurrency checks that a topology needs one more than it has MachineDeployments, or MachinePools.
+func TestEnoughConcurrency(t *testing.T) {
+	for title, test := range map[string]struct {
+		deployments, pools int
+		annotation         string
+		enough             bool
+	}{
+		"no MachineDeployment":        {enough: true},
+		"one, no annotation":          {deployments: 1},
+		"one, as many":                {deployments: 1, annotation: "1"},
+		"one, one more":               {deployments: 1, annotation: "2", enough: true},
+		"three, as many":              {deployments: 3, annotation: "3"},
+		"not a number counts as one":  {deployments: 1, annotation: "many"},
+		"a pool alone, no annotation": {pools: 1},
+	} {
+		cluster := topologies.With(make([]int32, test.deployments)...)
+		cluster.Spec.Topology.Workers.MachinePools = make([]clusterv1.MachinePoolTopology, test.pools)
+		cluster.Annotations = map[string]string{clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation: test.annotation}
+		if o := enoughConcurrency(cluster); o.IsDone() != test.enough {
+			t.Errorf("%s: %+v", title, o)
+		}
 	}
 }
 
 // TestReportTopology reports on a Cluster with two MachineDeployments, for every way in which its upgrade may get stuck. A pass that ended before it
 // read them does not change the condition.
 func TestReportTopology(t *testing.T) {
-	tests := map[string]struct {
+	for title, test := range map[string]struct {
 		wanted, version, deployments, kubelet string
-		reason, says                          string
+		stuck                                 string // or "", if the upgrade goes on
 	}{
-		"all of one version":               {"v1.35.6", "v1.35.6", "v1.35.6", "v1.35.6", infrav1.ReadyReason, ""},
-		"the upgrade is yet to begin":      {"v1.35.6", "v1.34.9", "v1.34.9", "v1.34.9", infrav1.ReadyReason, ""},
-		"the portal upgrades":              {"v1.35.6", "v1.35.6", "v1.34.9", "v1.34.9", infrav1.ReadyReason, ""},
-		"the MachineDeployments are next":  {"v1.35.6", "v1.35.6", "v1.34.9", "v1.35.6", infrav1.ReadyReason, ""},
-		"the first of two steps is done":   {"v1.36.3", "v1.35.6", "v1.34.9", "v1.35.6", infrav1.TopologyNotUpgradableReason, "prod-a-x7k2p, prod-b-x7k2p"},
-		"the MachineDeployments caught up": {"v1.36.3", "v1.35.6", "v1.35.6", "v1.35.6", infrav1.ReadyReason, ""},
-		"kubelets of a vendor":             {"v1.35.6", "v1.35.6", "v1.35.6", "v1.35.6+portal.1", infrav1.TopologyNotUpgradableReason, "spec.topology.version v1.35.6+portal.1"},
-		"another build is on its way":      {"v1.35.6+p2", "v1.35.6+p2", "v1.35.6+p1", "v1.35.6+p1", infrav1.ReadyReason, ""},
-		"created with the vendor's suffix": {"v1.35.6+portal.1", "v1.35.6+portal.1", "v1.35.6+portal.1", "v1.35.6+portal.1", infrav1.ReadyReason, ""},
-	}
-	for title, test := range tests {
+		"the upgrade is yet to begin":      {"v1.35.6", "v1.34.9", "v1.34.9", "v1.34.9", ""},
+		"the portal upgrades":              {"v1.35.6", "v1.35.6", "v1.34.9", "v1.34.9", ""},
+		"the first of two steps is done":   {"v1.36.3", "v1.35.6", "v1.34.9", "v1.35.6", "prod-a-x7k2p, prod-b-x7k2p"},
+		"the MachineDeployments caught up": {"v1.36.3", "v1.35.6", "v1.35.6", "v1.35.6", ""},
+		"kubelets of a vendor":             {"v1.35.6", "v1.35.6", "v1.35.6", "v1.35.6+portal.1", "spec.topology.version v1.35.6+portal.1"},
+		"another build is on its way":      {"v1.35.6+p2", "v1.35.6+p2", "v1.35.6+p1", "v1.35.6+p1", ""},
+		"created with the vendor's suffix": {"v1.35.6+portal.1", "v1.35.6+portal.1", "v1.35.6+portal.1", "v1.35.6+portal.1", ""},
+	} {
 		t.Run(title, func(t *testing.T) {
 			s := scopeWithTopology(t, test.deployments)
 			s.Cluster.Spec.Topology.Version, s.ControlPlane.Spec.Version = test.wanted, test.version
 			s.nodes.Workers[0].Status.NodeInfo.KubeletVersion = test.kubelet
 			s.reportTopology()
 			c := conditions.Get(s.ControlPlane, infrav1.TopologyUpgradableCondition)
-			if c == nil || c.Reason != test.reason || !strings.Contains(c.Message, test.says) {
-				t.Errorf("%+v, want %s with %q", c, test.reason, test.says)
+			if (c.Reason == infrav1.ReadyReason) != (test.stuck == "") || !strings.Contains(c.Message, test.stuck) {
+				t.Errorf("%+v, want %q", c, test.stuck)
 			}
-			if test.reason == infrav1.TopologyNotUpgradableReason && test.deployments != test.version {
+			if test.stuck != "" && test.deployments != test.version {
 				s.Last = operation.New(operation.Upgrade, test.version)
 				if o := s.upgradable(); !o.IsDone() {
 					t.Errorf("while the portal still upgrades: %+v", o)
 				}
 			}
-			before := c.DeepCopy()
 			s.nodes, s.members = workers.Nodes{}, workers.Members{}
-			for _, unread := range []*outcome.Outcome{nil, {Kind: outcome.Failed}, {Kind: outcome.Blocked}, {Kind: outcome.Retry}} {
-				if delete(s.outcomes, infrav1.WorkersReadyCondition); unread != nil {
-					s.outcomes[infrav1.WorkersReadyCondition] = *unread
+			for _, unread := range []outcome.Kind{outcome.Failed, outcome.Blocked, outcome.Retry, outcome.Done} {
+				if s.outcomes[infrav1.WorkersReadyCondition] = (outcome.Outcome{Kind: unread}); unread == outcome.Done { // not reached
+					delete(s.outcomes, infrav1.WorkersReadyCondition)
 				}
 				s.reportTopology()
-				if after := conditions.Get(s.ControlPlane, infrav1.TopologyUpgradableCondition); *after != *before {
-					t.Errorf("%+v after a pass that ended before it read the MachineDeployments: %+v", after, unread)
+				if now := conditions.Get(s.ControlPlane, infrav1.TopologyUpgradableCondition); *now != *c {
+					t.Errorf("%+v after a pass that ended before it read the MachineDeployments: %v", now, unread)
 				}
 			}
 		})
@@ -139,13 +118,11 @@ func TestTopologyIsOptional(t *testing.T) {
 	s := scopeWithTopology(t, "")
 	s.Cluster.Annotations = nil
 	s.reportTopology()
-	c := conditions.Get(s.ControlPlane, infrav1.TopologyUpgradableCondition)
-	if c.Reason != infrav1.TopologyNotUpgradableReason || !strings.Contains(c.Message, "upgrade-concurrency") {
+	if c := conditions.Get(s.ControlPlane, infrav1.TopologyUpgradableCondition); !strings.Contains(c.Message, "upgrade-concurrency") {
 		t.Errorf("%+v", c)
 	}
 	s.Cluster = &clusterv1.Cluster{}
-	s.reportTopology()
-	if conditions.Has(s.ControlPlane, infrav1.TopologyUpgradableCondition) {
+	if s.reportTopology(); conditions.Has(s.ControlPlane, infrav1.TopologyUpgradableCondition) {
 		t.Error("a Cluster without a topology has the condition")
 	}
 }
