@@ -156,6 +156,9 @@ func TestAddressIsCheckedWhenDialed(t *testing.T) {
 			_ = conn.Close()
 		}
 	}
+	if !isDialed(mustURL(t, "https://localhost"), "no port") {
+		t.Error("an unreadable target is not checked")
+	}
 }
 
 // TestClientRefusesHosts checks that a portal on loopback can be used only if it is listed.

@@ -3,8 +3,12 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
@@ -140,22 +144,103 @@ func TestUsage(t *testing.T) {
 	})
 }
 
+// commands are all commands of the program.
+func commands(from *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{from}
+	for _, child := range from.Commands() {
+		all = append(all, commands(child)...)
+	}
+	return all
+}
+
 // TestNoSecretFlags: no flag takes a secret, because every process of the machine can read flags.
 func TestNoSecretFlags(t *testing.T) {
-	var walk func(*cobra.Command)
-	walk = func(cmd *cobra.Command) {
+	secret := regexp.MustCompile("password|seed|token|otp|secret")
+	for _, cmd := range commands((&app{}).root()) {
 		for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
 			flags.VisitAll(func(f *pflag.Flag) {
-				for _, word := range []string{"password", "seed", "token", "otp", "secret"} {
-					if strings.Contains(f.Name, word) && f.Name != "password-stdin" {
-						t.Errorf("%s has a flag --%s", cmd.CommandPath(), f.Name)
-					}
+				if secret.MatchString(f.Name) && f.Name != "password-stdin" {
+					t.Errorf("%s has a flag --%s", cmd.CommandPath(), f.Name)
 				}
 			})
 		}
-		for _, child := range cmd.Commands() {
-			walk(child)
+	}
+}
+
+// TestDocs: the documentation describes everything that scripts depend on, in the words of the help.
+func TestDocs(t *testing.T) {
+	content, err := os.ReadFile("../../docs/reference.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wanted []string
+	for _, m := range exitMeanings {
+		wanted = append(wanted, fmt.Sprintf("| %d | %s |", m.code, m.meaning))
+	}
+	for _, variable := range []string{urlVariable, emailVariable, caFileVariable, passwordVariable, seedVariable} {
+		wanted = append(wanted, "`"+variable+"`")
+	}
+	for _, cmd := range commands((&app{}).root()) {
+		if !cmd.HasSubCommands() && cmd.Runnable() {
+			wanted = append(wanted, "`"+strings.TrimPrefix(cmd.CommandPath(), "portalctl "))
 		}
 	}
-	walk((&app{}).root())
+	for _, text := range wanted {
+		if !strings.Contains(string(content), text) {
+			t.Errorf("docs/reference.md lacks %s", text)
+		}
+	}
+}
+
+// TestCompletion: the Tab key offers what the portal has, with a description.
+func TestCompletion(t *testing.T) {
+	at(t, emulator.Options{VPCs: []emulator.VPC{{ID: "vpc-1", Name: "default"}}}, func(t *testing.T, d *desk) {
+		d.create("demo")
+		cluster, instance, version := d.portal.Clusters()[0], d.portal.Instances()[0], d.portal.Versions()[0]
+		for line, want := range map[string]string{
+			"clusters create --version":               version.SemanticVersion + "\t",
+			"clusters upgrade x --version":            version.SemanticVersion + "\t",
+			"clusters create --kubernetes-version-id": version.ID + "\t" + version.SemanticVersion + "\n",
+			"clusters create --zone-id":               "zone-1\n",
+			"clusters create --vpc-id":                "vpc-1\tdefault\n",
+			"clusters create --network-id":            cluster.NetworkID + "\n",
+			"clusters scale":                          cluster.ID + "\n",
+			"clusters upgrade":                        cluster.ID + "\n",
+			"clusters delete":                         cluster.ID + "\n",
+			"clusters config":                         cluster.ID + "\n",
+			"instances get":                           instance.ID + "\t" + instance.Name + "\n",
+			"vpcs list -o":                            "yaml\n",
+		} {
+			d.run(append(append([]string{"__complete"}, strings.Fields(line)...), "")...).exits(exitOK).shows(want, ":4\n")
+		}
+		if r := d.run("__complete", "clusters", "scale", cluster.ID, "").exits(exitOK); strings.Contains(r.out, cluster.ID) {
+			t.Errorf("a second argument is offered: %s", r.out)
+		}
+	})
+}
+
+// TestCompletionIsQuiet: a shell is not kept waiting, asks no question and offers nothing if the portal cannot be asked.
+func TestCompletionIsQuiet(t *testing.T) {
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		d.answers = []string{}
+		for name, other := range map[string]*desk{
+			"no portal":    d.with(urlVariable, ""),
+			"no password":  d.with(passwordVariable, ""),
+			"wrong":        d.with(passwordVariable, "canary-wrong"),
+			"a seed":       d.with(seedVariable, canarySeed),
+			"slow answers": d,
+		} {
+			if other == d {
+				d.inject(emulator.Fault{Path: "/kubernetes-versions", Delay: time.Minute})
+			}
+			r := other.run("__complete", "clusters", "create", "--version", "").exits(exitOK)
+			if r.out != ":4\n" || len(other.asked) > 0 || r.took > completionTimeout {
+				t.Errorf("%s: offered %q after %s, asked %q", name, r.out, r.took, other.asked)
+			}
+		}
+		if n := d.calls("POST", "/login"); n != 2 {
+			t.Errorf("%d logins, want none without a password or with a seed", n)
+		}
+		waitIdle()
+	})
 }

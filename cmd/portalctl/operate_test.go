@@ -175,21 +175,35 @@ func TestNoWait(t *testing.T) {
 	})
 }
 
-// TestStuckJob: the wait ends, but the job does not.
-func TestStuckJob(t *testing.T) {
-	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
-		d.inject(emulator.Fault{Path: "/kubernetes-clusters", Job: emulator.JobStuck})
-		r := d.run(d.createArgs("demo")...).exits(exitStillRuns).says("still running after 30m0s", "jobs wait job-", "stuck")
-		if r.took != 30*time.Minute {
-			t.Errorf("waited %s", r.took)
-		}
-		if polls := d.calls("GET", "/jobs/{job_id}"); polls != 359 {
-			t.Errorf("%d polls in half an hour, want one every 5 s", polls)
-		}
-		d.run("jobs", "wait", d.portal.Jobs()[0].ID, "--timeout", "20s").exits(exitStillRuns).says("after 20s")
-		d.portal.ClearFaults()
-		d.run("jobs", "wait", d.portal.Jobs()[0].ID).exits(exitOK)
-	})
+// TestFollow: how the wait for a job ends. A portal that is down for a while does not end it, and what will not pass does at once.
+func TestFollow(t *testing.T) {
+	mayRun := []string{"may still run", "jobs wait job-"}
+	for name, test := range map[string]struct {
+		fault       emulator.Fault
+		code        exitCode
+		says        []string
+		least, most time.Duration
+	}{
+		"down for a while": {emulator.Fault{Path: "/jobs/*", Status: 503, Count: 5}, exitOK, []string{"trying again", "succeeded"}, 0, outageTimeout},
+		"down":             {emulator.Fault{Path: "/jobs/*", Cut: true}, exitUnreachable, mayRun, outageTimeout, outageTimeout + time.Minute},
+		"refused":          {emulator.Fault{Path: "/jobs/*", Status: 403}, exitRefused, mayRun, 0, 10 * time.Second},
+		"a stuck job": {emulator.Fault{Path: "/kubernetes-clusters", Job: emulator.JobStuck}, exitStillRuns,
+			[]string{"still running after 30m0s", "jobs wait job-", "stuck"}, 30 * time.Minute, 30 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at(t, emulator.Options{Durations: emulator.Durations{Create: time.Minute}}, func(t *testing.T, d *desk) {
+				d.inject(test.fault)
+				if r := d.run(d.createArgs("demo")...).exits(test.code).says(test.says...); r.took < test.least || r.took > test.most {
+					t.Errorf("waited %s", r.took)
+				}
+				if polls, most := d.calls("GET", "/jobs/{job_id}"), int(test.most/(5*time.Second)); polls > most {
+					t.Errorf("%d polls in %s, want one every 5 s", polls, test.most)
+				}
+				d.portal.ClearFaults()
+				d.run("jobs", "wait", d.portal.Jobs()[0].ID).exits(exitOK)
+			})
+		})
+	}
 }
 
 // TestSlowUpgrade: the portal's specification gives an upgrade of 12 nodes more than half an hour, so nothing is called stuck then.
@@ -204,48 +218,18 @@ func TestSlowUpgrade(t *testing.T) {
 	})
 }
 
-// TestTroubleWhileWaiting: a portal that is down for a while does not end the wait. One that stays down does.
-func TestTroubleWhileWaiting(t *testing.T) {
-	at(t, emulator.Options{Durations: emulator.Durations{Create: time.Minute}}, func(t *testing.T, d *desk) {
-		d.inject(emulator.Fault{Path: "/jobs/*", Status: 503, Count: 5})
-		d.run(d.createArgs("demo")...).exits(exitOK).says("trying again", "succeeded")
-		d.inject(emulator.Fault{Path: "/jobs/*", Cut: true})
-		r := d.run("clusters", "scale", d.portal.Clusters()[0].ID, "--size", "3").exits(exitUnreachable).says("may still run", "jobs wait job-")
-		if r.took < outageTimeout || r.took > outageTimeout+time.Minute {
-			t.Errorf("gave up after %s", r.took)
-		}
-	})
-}
-
-// TestEndOfWaiting: an error that will not pass ends the wait at once.
-func TestEndOfWaiting(t *testing.T) {
-	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
-		d.inject(emulator.Fault{Path: "/jobs/*", Status: 403})
-		d.run(d.createArgs("demo")...).exits(exitRefused).says("may still run", "jobs wait job-")
-		if n := d.calls("GET", "/jobs/{job_id}"); n != 1 {
-			t.Errorf("%d looks at a job that may not be looked at", n)
-		}
-		waitIdle()
-	})
-}
-
 // TestLateAnswer: a portal that takes minutes to answer a creation loses nothing, however short the timeout is. It counts for the job.
 func TestLateAnswer(t *testing.T) {
-	for _, late := range []time.Duration{75 * time.Second, 280 * time.Second} {
-		at(t, emulator.Options{}, func(t *testing.T, d *desk) {
-			for _, path := range []string{"/kubernetes-clusters", "/vpcs", "/networks"} {
-				d.inject(emulator.Fault{Method: "POST", Path: path, Delay: late, After: true})
-			}
-			for _, args := range [][]string{
-				d.createArgs("demo", "--timeout", "30s"), {"vpcs", "create", "--name", "prod", "--timeout", "30s"}, {"networks", "create", "--cidr", "10.1.0.0/24"},
-			} {
-				d.run(args...).exits(exitOK).says("has not answered the create of")
-			}
-			if n := len(d.portal.Clusters()); n != 1 {
-				t.Errorf("%d clusters", n)
-			}
-		})
-	}
+	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
+		for _, path := range []string{"/kubernetes-clusters", "/vpcs", "/networks"} {
+			d.inject(emulator.Fault{Method: "POST", Path: path, Delay: 280 * time.Second, After: true})
+		}
+		for _, args := range [][]string{
+			d.createArgs("demo", "--timeout", "30s"), {"vpcs", "create", "--name", "prod", "--timeout", "30s"}, {"networks", "create", "--cidr", "10.1.0.0/24"},
+		} {
+			d.run(args...).exits(exitOK).says("has not answered the create of")
+		}
+	})
 }
 
 // TestInterrupt: Ctrl-C calls nothing off that was sent. The program waits for the answer of such a call, because it names the job. What was not
@@ -319,5 +303,53 @@ func TestProgress(t *testing.T) {
 		if strings.Contains(r.out, "\x1b") {
 			t.Errorf("control characters in the result: %q", r.out)
 		}
+	})
+}
+
+// TestTimeout: no wait of a command lasts longer than its timeout, whatever the command waits for: a job, the login, or a rate limit that
+// closes for twenty minutes. Before a request is sent, nothing was changed, and afterwards the job runs on.
+func TestTimeout(t *testing.T) {
+	scale := func(cluster, _ string) []string { return []string{"clusters", "scale", cluster, "--size", "3"} }
+	wait := func(_, job string) []string { return []string{"jobs", "wait", job} }
+	lookup := func(_, _ string) []string { return []string{"vpcs", "create", "--name", "prod"} }
+	for name, test := range map[string]struct {
+		path string
+		nth  int // request that is refused
+		runs bool
+		args func(cluster, job string) []string
+		code exitCode
+		says string
+	}{
+		"at the login":         {"/login", 1, false, scale, exitLater, "nothing was changed"},
+		"before the request":   {"/kubernetes-clusters/*/scale", 1, false, scale, exitLater, "nothing was changed"},
+		"before a lookup":      {"/vpcs", 1, false, lookup, exitLater, "nothing was changed"},
+		"after the first look": {"/jobs/*", 1, false, scale, exitStillRuns, "is still pending after 1m0s and runs on"},
+		"at the first look":    {"/jobs/*", 1, true, wait, exitLater, "nothing was changed"},
+		"after some looks":     {"/jobs/*", 3, true, wait, exitStillRuns, "is still running after 1m0s and runs on"},
+		"while the job runs":   {"", 0, true, wait, exitStillRuns, "is still running after 1m0s and runs on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at(t, emulator.Options{Durations: emulator.Durations{Scale: time.Hour}}, func(t *testing.T, d *desk) {
+				cluster, job := d.create("demo"), ""
+				if test.runs {
+					job = strings.TrimSpace(d.run("clusters", "scale", cluster, "--size", "3", "--no-wait").exits(exitOK).out)
+					time.Sleep(10 * time.Second)
+				}
+				if test.path != "" {
+					d.inject(emulator.Fault{Path: test.path, Nth: test.nth, Count: 1, Status: 429, RetryAfter: 20 * time.Minute})
+				}
+				r := d.run(append(test.args(cluster, job), "--timeout", "1m")...).exits(test.code).says(test.says)
+				if r.took > time.Minute+time.Second {
+					t.Errorf("took %s", r.took)
+				}
+				if test.path != "" {
+					r.says("The portal asks to wait 20m0s, until 2000-01-01T00:2")
+				}
+				time.Sleep(2 * time.Hour) // until the job has ended
+			})
+		})
+	}
+	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
+		d.run("jobs", "wait", "job-1", "--timeout", "-1s").exits(exitUsage).says("must not be negative")
 	})
 }

@@ -59,55 +59,43 @@ func echoes(t *testing.T, tty *os.File) bool {
 	return state.Lflag&syscall.ECHO != 0
 }
 
-// prompt asks the person, and returns the answer to come and what the person has seen so far.
-func prompt(ctx context.Context, t *testing.T, person, program *os.File, secret bool) (answer chan typed, screen string) {
-	t.Helper()
-	answer = make(chan typed, 1)
-	go func() {
-		text, err := (&terminal{tty: program}).ask(ctx, "Speak: ", secret)
-		answer <- typed{text, err}
-	}()
-	return answer, shown(t, person, "Speak: ")
-}
-
+// TestAskHidesSecrets: a secret is not shown while it is typed. After an interrupt, the terminal shows again what the user types.
 func TestAskHidesSecrets(t *testing.T) {
 	person, program := newTerminal(t)
-	for _, secret := range []bool{true, false} {
-		answer, screen := prompt(t.Context(), t, person, program, secret)
-		if _, err := person.WriteString("friend\r"); err != nil {
-			t.Fatal(err)
+	for name, test := range map[string]struct {
+		secret, interrupt bool
+		keys              string
+		want              typed
+	}{
+		"a secret":                {secret: true, keys: "friend\r", want: typed{"friend", nil}},
+		"an answer":               {keys: "friend\r", want: typed{"friend", nil}},
+		"interrupted":             {secret: true, interrupt: true, want: typed{"", context.Canceled}},
+		"Ctrl-C, a key as others": {secret: true, keys: "fri\x03", want: typed{"", context.Canceled}},
+	} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		answer := make(chan typed, 1)
+		go func() {
+			text, err := (&terminal{tty: program}).ask(ctx, "Speak: ", test.secret)
+			answer <- typed{text, err}
+		}()
+		screen := shown(t, person, "Speak: ")
+		if test.secret && echoes(t, program) {
+			t.Errorf("%s: the prompt comes before the end of the echo", name)
 		}
-		screen += shown(t, person, "\n")
-		if got := <-answer; got.text != "friend" || got.err != nil || !echoes(t, program) {
-			t.Errorf("got %+v", got)
+		_, _ = person.WriteString(test.keys) // what could not be written shows as a test that does not end
+		if test.interrupt {
+			interrupt()
 		}
-		if strings.Contains(screen, "friend") == secret {
-			t.Errorf("secret %v, the screen shows %q", secret, screen)
+		got := <-answer
+		if got.text != test.want.text || !errors.Is(got.err, test.want.err) || !echoes(t, program) {
+			t.Errorf("%s: got %+v", name, got)
 		}
-	}
-}
-
-// TestAskInterrupted: after an interrupt at a password prompt, the terminal shows again what the user types.
-func TestAskInterrupted(t *testing.T) {
-	person, program := newTerminal(t)
-	ctx, interrupt := context.WithCancel(t.Context())
-	answer, _ := prompt(ctx, t, person, program, true)
-	if echoes(t, program) {
-		t.Error("the prompt comes before the end of the echo")
-	}
-	interrupt()
-	if got := <-answer; !errors.Is(got.err, context.Canceled) || !echoes(t, program) {
-		t.Errorf("got %+v", got)
-	}
-	_, _ = person.WriteString("\r") // lets the read end that cannot be called off
-}
-
-// TestAskRefused: Ctrl-C is a key like any other while a secret is typed.
-func TestAskRefused(t *testing.T) {
-	person, program := newTerminal(t)
-	answer, _ := prompt(t.Context(), t, person, program, true)
-	_, _ = person.WriteString("fri\x03") // what could not be written shows as a test that does not end
-	if got := <-answer; !errors.Is(got.err, context.Canceled) || got.text != "" || !echoes(t, program) {
-		t.Errorf("got %+v", got)
+		if screen += shown(t, person, "\n"); strings.Contains(screen, "friend") == test.secret && got.err == nil {
+			t.Errorf("%s: the screen shows %q", name, screen)
+		}
+		if test.interrupt {
+			_, _ = person.WriteString("\r") // lets the read end that cannot be called off
+		}
+		interrupt()
 	}
 }
