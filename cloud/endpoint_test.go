@@ -104,7 +104,7 @@ var endpoints = []endpoint{
 		bodies: []string{`{"versions":[]}`, `{"versions":null}`, `[]`}, want: []KubernetesVersion{}},
 	// An empty list would mean that no version is offered.
 	{name: "versions that cannot be read", request: `GET /api/kubernetes-versions `, status: 200, call: versions, fails: "unavailable",
-		bodies: []string{`"a"`, `{"a":[],"b":[]}`, `{"versions":{}}`, `{"versions":[{"name":"no id"}]}`, `[[]]`}},
+		bodies: []string{`null`, `"a"`, `{"a":[],"b":[]}`, `{"versions":{}}`, `{"versions":[{"name":"no id"}]}`, `[[]]`}},
 	{name: "VPCs by name", request: `GET /api/vpcs?name=prod `, status: 200,
 		bodies: []string{`{"vpcs":[{"id":"1","name":"prod"},{"id":"2","name":"prod-2"}]}`, `[{"id":"1","name":"prod"}]`},
 		want:   []VPC{{ID: "1", Name: "prod"}},

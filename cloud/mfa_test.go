@@ -50,6 +50,9 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	case "/login":
 		return respond(200, fmt.Sprintf(`{"token":%q,"user":{"id":"user-1"},"mfaRequired":true}`, g.pre)), nil
 	case "/mfa/send-otp":
+		if r.Body != nil {
+			g.t.Error("send-otp has a body")
+		}
 		return respond(204, ""), nil
 	case "/mfa/verify-otp":
 		return g.verify(r), nil
