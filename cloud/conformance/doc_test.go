@@ -6,6 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,4 +89,133 @@ func gaps(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "| %s | %s | %s |\n", s.Name, strings.Join(shapes, "<br>"), strings.TrimSuffix(fmt.Sprintf("%s: %s", s.Effect, s.Otherwise), ": "))
 	}
+}
+
+// reported matches the gaps and shapes that the client and portalctl doctor report: constants, and literals.
+var reported = regexp.MustCompile(`(?m)^\t([a-z]\w+) += "(.+)"$|d\.Gaps\["(.+)"\] = "(.+)"`)
+
+// TestGaps checks that every gap has an explanation, that every shape has an example and an existing test, and that the list has every name
+// that the client and portalctl doctor report.
+func TestGaps(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range Gaps() {
+		if s.Name == "" || s.Where == "" || len(s.Shapes) == 0 || !slices.Contains([]Effect{Works, NeedsPerson, Fails}, s.Effect) {
+			t.Errorf("%q is incomplete: %+v", s.Name, s)
+		}
+		if seen[s.Name] {
+			t.Errorf("%q exists twice", s.Name)
+		}
+		seen[s.Name] = true
+		for _, shape := range s.Shapes {
+			if seen[s.Name+"/"+shape.Name] || shape.Name == "" || shape.Example == "" {
+				t.Errorf("%s: shape %q exists twice, or has no example", s.Name, shape.Name)
+			}
+			seen[s.Name+"/"+shape.Name] = true
+			if folder, name, _ := strings.Cut(shape.Test, ": "); !hasTest(t, filepath.Join("..", "..", folder), name) {
+				t.Errorf("%s: %s: test %s does not exist", s.Name, shape.Name, shape.Test)
+			}
+		}
+	}
+	found, gap := 0, ""
+	for _, match := range reported.FindAllStringSubmatch(source(t, "../shape.go")+source(t, "../../cmd/portalctl/doctor.go"), -1) {
+		shape := match[2]
+		switch {
+		case match[3] != "":
+			gap, shape = match[3], match[4]
+		case strings.HasPrefix(match[1], "gap"):
+			gap = match[2]
+			continue
+		}
+		if found++; !seen[gap+"/"+shape] {
+			t.Errorf("%q is reported as a shape of %q, which the list does not have", shape, gap)
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d reported shapes were found", found)
+	}
+}
+
+func source(t *testing.T, file string) string {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// hasTest reports whether a folder has a test function of that name.
+func hasTest(t *testing.T, folder, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.Contains(source(t, file), "\nfunc "+name+"(t *testing.T) {") {
+			return true
+		}
+	}
+	return false
+}
+
+// TestMapping checks that each row and rule of the specification has a statement, that each statement has a check or a reason, and that
+// each check has a statement.
+func TestMapping(t *testing.T) {
+	named := map[string]bool{}
+	for _, c := range checks() {
+		if named[c.name] {
+			t.Errorf("check %q exists twice", c.name)
+		}
+		named[c.name] = true
+	}
+	mapped, said := map[string]bool{}, map[string]bool{}
+	for _, section := range specification() {
+		items := map[string]bool{}
+		for _, s := range section.statements {
+			if problem := s.problem(named); problem != "" {
+				t.Errorf("%s, %s, %q: %s", section.title, s.item, s.says, problem)
+			}
+			if key := section.title + s.item + s.says; said[key] {
+				t.Errorf("%s, %s, %q exists twice", section.title, s.item, s.says)
+			} else {
+				said[key] = true
+			}
+			mapped[s.check] = true
+			if s.item != "-" {
+				items[s.item] = true
+			}
+		}
+		if len(items) != section.items {
+			t.Errorf("%s has %d rows or rules, statements cover %d", section.title, section.items, len(items))
+		}
+	}
+	for _, s := range Gaps() {
+		if !named["gap/"+s.Name] {
+			t.Errorf("no check finds out how a portal fills %q", s.Name)
+		}
+		mapped["gap/"+s.Name] = true
+	}
+	for name := range named {
+		if effectOf(name) == "" {
+			t.Errorf("no effect says what a failure of %q means for the provider", name)
+		}
+		if !mapped[name] {
+			t.Errorf("check %q belongs to no statement", name)
+		}
+	}
+}
+
+func (s statement) problem(checks map[string]bool) string {
+	switch {
+	case s.item == "" || s.says == "":
+		return "it says nothing"
+	case s.check == "" && s.none == "":
+		return "neither check nor reason"
+	case s.check != "" && s.none != "":
+		return "both a check and a reason why there is none"
+	case s.check != "" && !checks[s.check]:
+		return "there is no check " + s.check
+	}
+	return ""
 }
