@@ -5,7 +5,6 @@ package attacks
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -25,7 +24,6 @@ import (
 
 const (
 	identity = "portal-identity"
-	name     = "prod"
 
 	// window is how long an attack has to do its harm, if no event follows it. Without the controls, attacks need less than half of it.
 	window = 16 * time.Second
@@ -42,15 +40,12 @@ type tenant struct {
 
 func newTenant(t *testing.T, number int) *tenant {
 	t.Helper()
-	if number >= accounts {
-		t.Fatal("more rows than accounts: raise the constant")
-	}
 	n := &tenant{T: t, number: number, namespace: fmt.Sprintf("tenant-%d", number)}
 	n.client = n.inNamespace(n.namespace)
 	n.must(n.client.Create(n.Context(), n.secret(n.namespace, attacker)))
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(box.Describe(context.WithoutCancel(t.Context()), n.namespace, user(attacker, number).Account))
+			t.Log(box.Describe(context.WithoutCancel(t.Context()), n.namespace, suite.User(attacker, number).Account))
 		}
 	})
 	return n
@@ -131,7 +126,7 @@ func (t *tenant) await(what string, done func() bool) {
 // secret returns the identity Secret with the credentials of one of the account's users.
 func (t *tenant) secret(namespace, who string) *corev1.Secret {
 	s := box.IdentitySecret(client.ObjectKey{Namespace: namespace, Name: identity})
-	s.StringData[infrav1.IdentityEmail], s.StringData[infrav1.IdentityPassword] = user(who, t.number).Email, user(who, t.number).Password
+	s.StringData[infrav1.IdentityEmail], s.StringData[infrav1.IdentityPassword] = suite.User(who, t.number).Email, suite.User(who, t.number).Password
 	return s
 }
 
@@ -153,65 +148,14 @@ func (c *cluster) objects() []client.Object {
 	return []client.Object{c.cluster, c.portalCluster, c.controlPlane}
 }
 
-// own composes a Cluster of the tenant. Its portal cluster has the given kubeconfig, if config is not nil.
-func (t *tenant) own(config []byte) *cluster {
-	c := t.newCluster(t.namespace, fmt.Sprintf("own-%d", t.number))
-	if config != nil {
-		workloads.serve(c.controlPlane.Name, config)
-	}
-	return c
-}
-
-// victim creates a Cluster of another tenant, in another namespace, under the same portal account.
-func (t *tenant) victim(change func(*cluster)) *cluster {
-	t.Helper()
-	namespace := fmt.Sprintf("victim-%d", t.number)
-	theirs := t.inNamespace(namespace)
-	t.must(theirs.Create(t.Context(), t.secret(namespace, victim)))
-	c := t.newCluster(namespace, name)
-	if change != nil {
-		change(c)
-	}
-	for _, o := range c.objects() {
-		t.must(theirs.Create(t.Context(), o))
-	}
-	t.await("the victim's cluster", func() bool { return t.stored(c) != nil })
-	t.must(box.Client.Get(t.Context(), client.ObjectKeyFromObject(c.controlPlane), c.controlPlane))
-	return c
-}
-
-// stored returns the content of the kubeconfig Secret of the Cluster, or nil.
-func (t *tenant) stored(c *cluster) []byte {
-	s := t.kubeconfigSecret(c)
-	if box.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s) != nil {
-		return nil
-	}
-	return s.Data["value"]
-}
-
-func (t *tenant) kubeconfigSecret(c *cluster) *corev1.Secret {
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: c.cluster.Namespace, Name: c.cluster.Name + "-kubeconfig",
-			Labels: map[string]string{clusterv1.ClusterNameLabel: c.cluster.Name},
-		},
-		Type: clusterv1.ClusterSecretType,
-	}
-}
-
-// received reports whether the tenant's namespace receives the kubeconfig of the portal cluster.
-func (t *tenant) received(c *cluster, id string) string {
-	t.Helper()
-	return t.seen("the tenant's namespace received the kubeconfig of another's portal cluster", func() bool {
-		return strings.Contains(string(t.stored(c)), id)
-	})
-}
+// own composes a Cluster of the tenant.
+func (t *tenant) own() *cluster { return t.newCluster(t.namespace, fmt.Sprintf("own-%d", t.number)) }
 
 // portalCluster creates a cluster at the portal as a person would, without any object, and returns its id and the job that created it.
 func (t *tenant) portalCluster(name string) (id, job string) {
 	t.Helper()
 	portal, err := cloud.New(cloud.Config{
-		BaseURL: box.Portal.URL(), CABundle: box.Portal.CAPEM(), Wait: true, Email: user(person, t.number).Email, Password: user(person, t.number).Password,
+		BaseURL: box.Portal.URL(), CABundle: box.Portal.CAPEM(), Wait: true, Email: suite.User(person, t.number).Email, Password: suite.User(person, t.number).Password,
 	})
 	t.must(err)
 	vpcs, err := portal.VPCs(t.Context(), "default")
@@ -222,24 +166,14 @@ func (t *tenant) portalCluster(name string) (id, job string) {
 	})
 	t.must(err)
 	t.await("the person's cluster", func() bool {
-		for _, c := range t.portalClusters() {
-			if c.Name == name && c.State == emulator.ClusterRunning {
+		for _, c := range box.Portal.Clusters() {
+			if c.Account == suite.User(person, t.number).Account && c.State == emulator.ClusterRunning {
 				id = c.ID
 			}
 		}
 		return id != ""
 	})
 	return id, created.ID
-}
-
-// portalClusters returns the clusters of the account.
-func (t *tenant) portalClusters() (all []emulator.Cluster) {
-	for _, c := range box.Portal.Clusters() {
-		if c.Account == user(attacker, t.number).Account {
-			all = append(all, c)
-		}
-	}
-	return all
 }
 
 // fetched returns the object as it is now.
