@@ -61,8 +61,13 @@ func rendered(t *testing.T, flavor string, variables map[string]string) []*unstr
 // components returns the objects that clusterctl init would apply.
 func components(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
+	return provider(t, nil)
+}
+
+func provider(t *testing.T, variables map[string]string) []*unstructured.Unstructured {
+	t.Helper()
 	g := NewWithT(t)
-	out, problems, err := clusterctl(t, nil, "generate", "provider", "--infrastructure", "portal:"+releaseVersion)
+	out, problems, err := clusterctl(t, variables, "generate", "provider", "--infrastructure", "portal:"+releaseVersion)
 	g.Expect(err).NotTo(HaveOccurred(), problems)
 	return parse(t, out)
 }

@@ -5,8 +5,6 @@ package release
 import (
 	"debug/buildinfo"
 	"encoding/json"
-	"maps"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -14,12 +12,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/version"
-	"k8s.io/utils/ptr"
-	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 )
 
 const (
@@ -45,31 +40,6 @@ func TestComponents(t *testing.T) {
 	for _, object := range parse(t, written(t, "infrastructure-components.yaml")) {
 		g.Expect(object.GetLabels()).To(HaveKeyWithValue(providerLabel, "infrastructure-portal"), object.GetName())
 	}
-}
-
-// TestVersion checks that clusterctl finds the contract of the next version.
-func TestVersion(t *testing.T) {
-	g := NewWithT(t)
-	settings := struct {
-		Config struct{ NextVersion, ComponentsFile string }
-	}{}
-	g.Expect(json.Unmarshal([]byte(source(t, "clusterctl-settings.json")), &settings)).To(Succeed())
-	g.Expect(settings.Config.NextVersion).To(Equal(releaseVersion))
-	written(t, settings.Config.ComponentsFile)
-
-	metadata := &clusterctlv1.Metadata{}
-	g.Expect(yaml.UnmarshalStrict([]byte(written(t, "metadata.yaml")), metadata)).To(Succeed())
-	next := version.MustParseSemantic(releaseVersion)
-	series := metadata.GetReleaseSeriesForVersion(next)
-	g.Expect(series).NotTo(BeNil())
-	g.Expect(series.Contract).To(Equal("v1beta2"))
-}
-
-func deployment(t *testing.T) *appsv1.Deployment {
-	t.Helper()
-	d := &appsv1.Deployment{}
-	convert(t, one(t, components(t), "Deployment"), d)
-	return d
 }
 
 // TestDeployment checks that clusterctl, the kubelet and Prometheus find the manager at the ports and names that they use.
@@ -118,71 +88,6 @@ func TestMemoryLimit(t *testing.T) {
 		BeNumerically(">", container.Resources.Requests.Memory().Value()), BeNumerically("<=", container.Resources.Limits.Memory().Value()*9/10)))
 }
 
-// TestDiagnostics checks that the variables that configure Cluster API's own managers also configure this one.
-func TestDiagnostics(t *testing.T) {
-	g := NewWithT(t)
-	out, problems, err := clusterctl(t, map[string]string{"CAPI_DIAGNOSTICS_ADDRESS": "localhost:8080", "CAPI_INSECURE_DIAGNOSTICS": "true"},
-		"generate", "provider", "--infrastructure", "portal:"+releaseVersion)
-	g.Expect(err).NotTo(HaveOccurred(), problems)
-	d := &appsv1.Deployment{}
-	convert(t, one(t, parse(t, out), "Deployment"), d)
-	g.Expect(d.Spec.Template.Spec.Containers[0].Args).To(ContainElements("--diagnostics-address=localhost:8080", "--insecure-diagnostics=true"))
-}
-
-// TestRestricted checks that the namespace enforces the restricted Pod Security level and admits the manager's Pod.
-func TestRestricted(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(one(t, components(t), "Namespace").GetLabels()).To(HaveKeyWithValue("pod-security.kubernetes.io/enforce", "restricted"))
-	template := deployment(t).Spec.Template
-	pod := func() *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
-		p.Namespace, p.GenerateName = home, "manager-"
-		return p
-	}
-	g.Expect(box.Client.Create(t.Context(), pod(), client.DryRunAll)).To(Succeed())
-	g.Expect(pod().Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem).To(HaveValue(BeTrue()))
-
-	for name, loosen := range map[string]func(*corev1.PodSpec){
-		"runAsNonRoot":             func(s *corev1.PodSpec) { s.SecurityContext.RunAsNonRoot = nil },
-		"seccompProfile":           func(s *corev1.PodSpec) { s.SecurityContext.SeccompProfile = nil },
-		"capabilities":             func(s *corev1.PodSpec) { s.Containers[0].SecurityContext.Capabilities = nil },
-		"allowPrivilegeEscalation": func(s *corev1.PodSpec) { s.Containers[0].SecurityContext.AllowPrivilegeEscalation = ptr.To(true) },
-	} {
-		loose := pod()
-		loosen(&loose.Spec)
-		err := box.Client.Create(t.Context(), loose, client.DryRunAll)
-		g.Expect(err).To(MatchError(And(ContainSubstring("restricted"), ContainSubstring(name))))
-	}
-}
-
-// TestNothingLeftOpen checks that all variables are replaced, and that no placeholder for an image is left.
-func TestNothingLeftOpen(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(written(t, "infrastructure-components.yaml")).NotTo(ContainSubstring("controller:latest"))
-	variable := regexp.MustCompile(`\$\{[^}]*\}`)
-	for _, object := range components(t) {
-		walk(object.Object, func(text string) {
-			// CEL and regular expressions contain braces, but none of ours follow a dollar sign.
-			g.Expect(variable.FindString(text)).To(BeEmpty(), "%s %s", object.GetKind(), object.GetName())
-		})
-	}
-}
-
-func walk(value any, visit func(string)) {
-	switch value := value.(type) {
-	case string:
-		visit(value)
-	case []any:
-		for _, element := range value {
-			walk(element, visit)
-		}
-	case map[string]any:
-		for element := range maps.Values(value) {
-			walk(element, visit)
-		}
-	}
-}
-
 // TestBinary checks that the program needs no libraries of the image, and contains the certificate authorities that an empty image lacks.
 func TestBinary(t *testing.T) {
 	g := NewWithT(t)
@@ -197,4 +102,47 @@ func TestBinary(t *testing.T) {
 	}
 	g.Expect(modules).To(ContainElement("golang.org/x/crypto/x509roots/fallback"))
 	g.Expect(settings).To(ContainElements("CGO_ENABLED=0", "-trimpath=true"))
+}
+
+// TestVersion checks that the settings for Cluster API's Tilt and clusterctl name the next version and its components.
+func TestVersion(t *testing.T) {
+	g := NewWithT(t)
+	settings := struct {
+		Config struct{ NextVersion, ComponentsFile string }
+	}{}
+	g.Expect(json.Unmarshal([]byte(source(t, "clusterctl-settings.json")), &settings)).To(Succeed())
+	g.Expect(settings.Config.NextVersion).To(Equal(releaseVersion))
+	written(t, settings.Config.ComponentsFile)
+}
+
+func deployment(t *testing.T) *appsv1.Deployment {
+	t.Helper()
+	return deploymentOf(t, components(t))
+}
+
+func deploymentOf(t *testing.T, objects []*unstructured.Unstructured) *appsv1.Deployment {
+	t.Helper()
+	d := &appsv1.Deployment{}
+	convert(t, one(t, objects, "Deployment"), d)
+	return d
+}
+
+// TestDiagnostics checks that the variables that configure Cluster API's own managers also configure this one.
+func TestDiagnostics(t *testing.T) {
+	objects := provider(t, map[string]string{"CAPI_DIAGNOSTICS_ADDRESS": "localhost:8080", "CAPI_INSECURE_DIAGNOSTICS": "true"})
+	NewWithT(t).Expect(deploymentOf(t, objects).Spec.Template.Spec.Containers[0].Args).
+		To(ContainElements("--diagnostics-address=localhost:8080", "--insecure-diagnostics=true"))
+}
+
+// TestRestricted checks that the namespace enforces the restricted Pod Security level and admits the manager's Pod.
+func TestRestricted(t *testing.T) {
+	g := NewWithT(t)
+	template := deployment(t).Spec.Template
+	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	pod.Namespace, pod.GenerateName = home, "manager-"
+	loose := pod.DeepCopy()
+	loose.Spec.SecurityContext.SeccompProfile = nil
+	g.Expect(box.Client.Create(t.Context(), loose, client.DryRunAll)).To(MatchError(ContainSubstring("restricted")))
+	g.Expect(box.Client.Create(t.Context(), pod, client.DryRunAll)).To(Succeed())
+	g.Expect(pod.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem).To(HaveValue(BeTrue()))
 }

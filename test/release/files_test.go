@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -44,14 +43,6 @@ func TestFiles(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred(), string(out))
 		g.Expect(string(out)).To(HavePrefix(program + " version " + releaseVersion + " (commit "))
 	}
-}
-
-// TestNotes checks that the notes list the changes of what ships by their area, and nothing else.
-func TestNotes(t *testing.T) {
-	suite.Nightly(t)
-	g := NewWithT(t)
-	g.Expect(written(t, "notes.md")).To(MatchRegexp(`^# Changes in %s[^\n]*\n(\n## [a-z0-9-]+\n\n(- .+\n)+)*$`, regexp.QuoteMeta(releaseVersion)))
-	g.Expect(written(t, "notes.md")).NotTo(MatchRegexp(`(?m)^## (docs|test|make|hack|e2e|stories|release)$`))
 }
 
 // TestImageArchive checks that the image's archive has the manager, the licence texts and the configuration that the Dockerfile describes.

@@ -3,12 +3,10 @@
 package release
 
 import (
-	"fmt"
 	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -138,51 +136,6 @@ func installClass(t *testing.T, objects []*unstructured.Unstructured) {
 	}).Should(Succeed())
 }
 
-// TestMissingVariable checks that clusterctl names a missing variable, and that no other variables are needed.
-func TestMissingVariable(t *testing.T) {
-	for flavor := range flavors {
-		for name := range needed(flavor) {
-			t.Run(flavor+" without "+name, func(t *testing.T) {
-				t.Parallel()
-				g := NewWithT(t)
-				variables := needed(flavor)
-				delete(variables, name)
-				_, problems, err := generate(t, flavor, variables)
-				g.Expect(err).To(HaveOccurred())
-				g.Expect(regexp.MustCompile(`[A-Z]+(_[A-Z]+)+`).FindAllString(problems, -1)).To(HaveEach(name), problems)
-			})
-		}
-	}
-}
-
-// TestDeletionProtection checks that one variable protects both the Cluster and the control plane, and that neither is protected by
-// default.
-func TestDeletionProtection(t *testing.T) {
-	for flavor := range flavors {
-		for _, value := range []bool{false, true} {
-			t.Run(fmt.Sprintf("flavor %s, %v", flavor, value), func(t *testing.T) {
-				g := NewWithT(t)
-				variables := needed(flavor)
-				if value {
-					variables["DELETION_PROTECTION"] = "true"
-				}
-				objects := rendered(t, flavor, variables)
-				object := one(t, objects, "Cluster")
-				g.Expect(object.GetAnnotations()).To(HaveKeyWithValue(infrav1.DeletionProtectionAnnotation, strconv.FormatBool(value)))
-				if flavor == "topology" {
-					cluster := &clusterv1.Cluster{}
-					convert(t, object, cluster)
-					of := cluster.Spec.Topology.ControlPlane.Metadata.Annotations
-					g.Expect(of).To(HaveKeyWithValue(infrav1.DeletionProtectionAnnotation, strconv.FormatBool(value)))
-					return
-				}
-				controlPlane := one(t, objects, "PortalControlPlane")
-				g.Expect(controlPlane.GetAnnotations()).To(HaveKeyWithValue(infrav1.DeletionProtectionAnnotation, strconv.FormatBool(value)))
-			})
-		}
-	}
-}
-
 func TestExistingNetwork(t *testing.T) {
 	for by, vpc := range map[string]infrav1.PortalVPC{"": {Name: "a-vpc"}, "name": {Name: "a-vpc"}, "id": {ID: "a-vpc"}} {
 		t.Run("VPC by "+by, func(t *testing.T) {
@@ -256,6 +209,36 @@ func TestFlavorsPage(t *testing.T) {
 				object.SetNamespace(namespace)
 			}
 			g.Expect(dryRun(t, object)).To(Succeed())
+		}
+	}
+}
+
+// TestMissingVariables checks that clusterctl names the variables without a default if they are missing.
+func TestMissingVariables(t *testing.T) {
+	for flavor := range flavors {
+		g := NewWithT(t)
+		_, problems, err := generate(t, flavor, nil)
+		g.Expect(err).To(HaveOccurred())
+		named := regexp.MustCompile(`[A-Z]+(_[A-Z]+)+`).FindAllString(problems, -1)
+		g.Expect(slices.Compact(slices.Sorted(slices.Values(named)))).To(ConsistOf(slices.Collect(maps.Keys(needed(flavor)))), problems)
+	}
+}
+
+// TestDeletionProtection checks that one variable protects both the Cluster and the control plane, and that neither is protected by
+// default.
+func TestDeletionProtection(t *testing.T) {
+	for flavor := range flavors {
+		for value, variables := range map[string]map[string]string{"false": needed(flavor), "true": with(needed(flavor), "DELETION_PROTECTION", "true")} {
+			g := NewWithT(t)
+			objects, protected := rendered(t, flavor, variables), HaveKeyWithValue(infrav1.DeletionProtectionAnnotation, value)
+			cluster := &clusterv1.Cluster{}
+			convert(t, one(t, objects, "Cluster"), cluster)
+			g.Expect(cluster.Annotations).To(protected, flavor)
+			if flavor == "topology" {
+				g.Expect(cluster.Spec.Topology.ControlPlane.Metadata.Annotations).To(protected)
+			} else {
+				g.Expect(one(t, objects, "PortalControlPlane").GetAnnotations()).To(protected, flavor)
+			}
 		}
 	}
 }

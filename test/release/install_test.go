@@ -14,7 +14,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,20 +54,17 @@ func install(ctx context.Context, scratch string) error {
 // account.
 func TestInstall(t *testing.T) {
 	g := suite.Patient(t)
-	removeLeases(t)
 	admin := box.Client
-	provider := &unstructured.Unstructured{}
-	provider.SetGroupVersionKind(clusterctlv1.GroupVersion.WithKind("Provider"))
-	g.Expect(admin.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "infrastructure-portal"}, provider)).To(Succeed())
-	g.Expect(provider.Object).To(HaveKeyWithValue("version", releaseVersion))
+	recorded := &unstructured.Unstructured{}
+	recorded.SetGroupVersionKind(clusterctlv1.GroupVersion.WithKind("Provider"))
+	g.Expect(admin.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "infrastructure-portal"}, recorded)).To(Succeed())
+	g.Expect(recorded.Object).To(HaveKeyWithValue("version", releaseVersion))
 	installed := components(t)
 	for _, object := range installed {
 		g.Expect(admin.Get(t.Context(), client.ObjectKeyFromObject(object), object)).To(Succeed(), object.GetKind())
 	}
 	g.Expect(admin.List(t.Context(), &infrav1.PortalControlPlaneList{})).To(Succeed())
-	deployed := &appsv1.Deployment{}
-	convert(t, one(t, installed, "Deployment"), deployed)
-	pod := deployed.Spec.Template.Spec
+	pod := deploymentOf(t, installed).Spec.Template.Spec
 
 	port, err := kubeserver.FreePort("127.0.0.1")
 	g.Expect(err).NotTo(HaveOccurred())

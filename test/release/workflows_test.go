@@ -79,7 +79,7 @@ func TestReleaseWorkflow(t *testing.T) {
 }
 
 // TestNotesOfCandidates checks that a release has the notes since the last release, also if a candidate has the same commit. A candidate has
-// those since the candidate before.
+// those since the candidate before. Only changes of what ships are notes.
 func TestNotesOfCandidates(t *testing.T) {
 	repository := t.TempDir()
 	run := func(name string, arguments ...string) string {
@@ -111,6 +111,7 @@ func TestNotesOfCandidates(t *testing.T) {
 		}
 	}
 	release("cloud: begin", "v1.0.0")
+	release("docs: say more", "of-no-release")
 	release("cloud: mend", "v1.1.0-rc.1")
 	notes("v1.1.0-rc.1", "v1.0.0", "mend")
 	release("cloud: mend more", "v1.1.0-rc.2")
