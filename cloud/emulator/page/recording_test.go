@@ -37,7 +37,7 @@ func recorded(t *testing.T, p *emulator.Portal) []byte {
 	synctest.Wait() // the recording begins without a cluster
 	token := createCluster(t, p)
 	time.Sleep(20 * time.Second)
-	portalCall(t, p, token, "DELETE", "/kubernetes-clusters/"+p.Clusters()[0].ID, nil)
+	portalCall(t, p, token, "DELETE", "/kubernetes-clusters/"+p.Clusters()[0].ID, "", http.StatusAccepted)
 	time.Sleep(20 * time.Second)
 	gone()
 	_ = out.Close() // as a server does when the browser has gone
