@@ -516,8 +516,7 @@ test-upstream: kube build ## Run Cluster API's own specs (docs/development/upstr
 	code=0; set -m; $(UPSTREAM_DIR)/ginkgo run --no-color -procs $(UPSTREAM_PROCS) -timeout 3h -focus '$(UPSTREAM)' $(UPSTREAM_FLAGS) \
 		$(UPSTREAM_DIR)/upstream.test & run=$$!; \
 	trap 'kill -TERM -- -$$run' INT TERM; \
-	wait $$run || code=$$?; while kill -0 $$run 2>/dev/null; do wait $$run || code=$$?; done; \
-	[ ! -f _artifacts/upstream/table.txt ] || cat _artifacts/upstream/table.txt; exit $$code
+	wait $$run || code=$$?; while kill -0 $$run 2>/dev/null; do wait $$run || code=$$?; done; exit $$code
 
 # The Go module proxy does not have the autoscaler, so it is built from its repository.
 AUTOSCALER_SOURCE := https://github.com/kubernetes/autoscaler

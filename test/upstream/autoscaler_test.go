@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
@@ -119,19 +120,15 @@ func beside(do func(ctx context.Context)) {
 
 // firstCluster waits for a Cluster in the namespace and its kubeconfig.
 func firstCluster(ctx context.Context, proxy framework.ClusterProxy, namespace string) (name string, kubeconfig []byte) {
-	for ctx.Err() == nil {
-		clusters := &clusterv1.ClusterList{}
-		if err := proxy.GetClient().List(ctx, clusters, client.InNamespace(namespace)); err == nil && len(clusters.Items) == 1 {
-			secret := &corev1.Secret{}
-			name = clusters.Items[0].Name
-			if proxy.GetClient().Get(ctx, client.ObjectKey{Namespace: namespace, Name: name + "-kubeconfig"}, secret) == nil {
-				return name, secret.Data["value"]
-			}
+	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		clusters, secret := &clusterv1.ClusterList{}, &corev1.Secret{}
+		if err := proxy.GetClient().List(ctx, clusters, client.InNamespace(namespace)); err != nil || len(clusters.Items) != 1 {
+			return false, nil
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
-	}
-	return "", nil
+		name = clusters.Items[0].Name
+		err := proxy.GetClient().Get(ctx, client.ObjectKey{Namespace: namespace, Name: name + "-kubeconfig"}, secret)
+		kubeconfig = secret.Data["value"]
+		return err == nil, nil
+	})
+	return name, kubeconfig
 }

@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/test/e2e"
@@ -54,13 +55,7 @@ func repairNodes(proxy framework.ClusterProxy, namespace string) {
 		Expect(err).NotTo(HaveOccurred())
 		workload, err := client.New(config, client.Options{Scheme: proxy.GetScheme()})
 		Expect(err).NotTo(HaveOccurred())
-		for ctx.Err() == nil {
-			repair(ctx, workload)
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-			}
-		}
+		wait.UntilWithContext(ctx, func(ctx context.Context) { repair(ctx, workload) }, time.Second)
 	})
 }
 

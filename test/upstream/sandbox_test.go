@@ -54,9 +54,9 @@ func startSandbox(artifacts string) (kubeconfig string, variables map[string]str
 	out, err := cmd.StdoutPipe()
 	Expect(err).NotTo(HaveOccurred())
 	Expect(cmd.Start()).To(Succeed(), "make build builds bin/portal-sandbox")
-	said, ended := make(chan string, 1), make(chan error, 1)
+	text := readUntil(out, "Ctrl-C ends everything")
+	ended := make(chan error, 1)
 	sandboxes.Go(func() {
-		said <- readUntil(out, "Ctrl-C ends everything")
 		_, _ = io.Copy(io.Discard, out)
 		ended <- cmd.Wait()
 	})
@@ -64,8 +64,6 @@ func startSandbox(artifacts string) (kubeconfig string, variables map[string]str
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		Eventually(ended, 2*time.Minute).Should(Receive(), "the sandbox must end")
 	})
-	var text string
-	Eventually(said, 5*time.Minute).Should(Receive(&text))
 	variables = map[string]string{"CLUSTERCTL_DISABLE_VERSIONCHECK": "true"}
 	for _, export := range exported.FindAllStringSubmatch(text, -1) {
 		variables[export[1]] = export[2]

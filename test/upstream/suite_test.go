@@ -71,14 +71,9 @@ var _ = SynchronizedBeforeSuite(func() []byte {
 	e2eConfig = configure()
 })
 
-// artifacts returns the directory for the table and for files that explain a failure.
-func artifacts() string {
-	return cmp.Or(os.Getenv("UPSTREAM_ARTIFACTS"), filepath.Join(root, "_artifacts", "upstream"))
-}
-
 // surround starts or finds the management cluster, and writes clusterctl's configuration.
 func surround() surroundings {
-	artifacts, err := filepath.Abs(artifacts())
+	artifacts, err := filepath.Abs(cmp.Or(os.Getenv("UPSTREAM_ARTIFACTS"), filepath.Join(root, "_artifacts", "upstream")))
 	Expect(err).NotTo(HaveOccurred())
 	Expect(os.RemoveAll(artifacts)).To(Succeed())
 	Expect(os.MkdirAll(artifacts, 0o750)).To(Succeed())
@@ -98,6 +93,17 @@ func surround() surroundings {
 // providers.
 func configure() *clusterctl.E2EConfig {
 	version := os.Getenv("KUBERNETES_VERSION")
+	intervals := map[string][]string{
+		// On a machine under load a look at all objects takes 12 s, so five looks 15 s apart need more than upstream's 2 minutes.
+		"default/wait-resource-versions-become-stable": {"5m", "15s"},
+		"default/wait-resource-versions-remain-stable": {"2m", "5s"},
+	}
+	for _, wait := range []string{
+		"controllers", "cluster", "control-plane", "worker-nodes", "machine-pool-nodes", "delete-cluster", "machine-upgrade", "machine-deployment-upgrade",
+		"machine-pool-upgrade", "machine-remediation", "autoscaler", "deployment-available", "machine-deleted",
+	} {
+		intervals["default/wait-"+wait] = []string{"20m", "2s"}
+	}
 	return &clusterctl.E2EConfig{
 		ManagementClusterName: "management",
 		Variables: map[string]string{
@@ -106,28 +112,6 @@ func configure() *clusterctl.E2EConfig {
 			"KUBERNETES_VERSION_UPGRADE_TO":   os.Getenv("KUBERNETES_VERSION_UPGRADE_TO"),
 			"AUTOSCALER_WORKLOAD":             filepath.Join("flavors", "autoscaler.yaml"),
 		},
-		// As in upstream's e2e/config/docker.yaml, but with shorter intervals, because jobs take seconds here. On a machine under load a
-		// look at all objects takes 12 s, so five looks 15 s apart need more than upstream's 2 minutes.
-		Intervals: map[string][]string{
-			"default/wait-controllers":                     {"4m", "2s"},
-			"default/wait-cluster":                         {"5m", "2s"},
-			"default/wait-control-plane":                   {"10m", "2s"},
-			"default/wait-worker-nodes":                    {"5m", "2s"},
-			"default/wait-machine-pool-nodes":              {"5m", "2s"},
-			"default/wait-delete-cluster":                  {"3m", "2s"},
-			"default/wait-machine-upgrade":                 {"20m", "2s"},
-			"default/wait-machine-deployment-upgrade":      {"10m", "2s"},
-			"default/wait-machine-pool-upgrade":            {"5m", "2s"},
-			"default/wait-machine-remediation":             {"5m", "2s"},
-			"default/wait-autoscaler":                      {"5m", "2s"},
-			"default/wait-resource-versions-become-stable": {"5m", "15s"},
-			"default/wait-resource-versions-remain-stable": {"2m", "5s"},
-			"node-drain/wait-deployment-available":         {"3m", "2s"},
-			"node-drain/wait-machine-deleted":              {"2m", "2s"},
-			"scale/wait-cluster":                           {"10m", "5s"},
-			"scale/wait-control-plane":                     {"20m", "5s"},
-			"scale/wait-worker-nodes":                      {"20m", "5s"},
-			"scale/wait-delete-cluster":                    {"10m", "5s"},
-		},
+		Intervals: intervals,
 	}
 }

@@ -27,12 +27,3 @@ func TestApply(t *testing.T) {
 		})
 	}
 }
-
-// TestReasons checks that every patch has a reason.
-func TestReasons(t *testing.T) {
-	for _, patch := range All {
-		if patch.Reason == "" || len(patch.Edits) == 0 {
-			t.Errorf("the patch of %s has no reason, or no edits", patch.File)
-		}
-	}
-}
