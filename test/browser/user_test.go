@@ -76,7 +76,8 @@ func (u *user) run(format string, arguments ...any) string {
 func (u *user) creation(size int) string {
 	u.t.Helper()
 	vpc := first(u.t, `"id": "(.+)"`, u.run("portalctl vpcs list -o json"))
-	return fmt.Sprintf("portalctl clusters create --zone-id zone-1 --version v1.36.3 --service-offering-id small --control-nodes 1 --ssh-key-pair ops --vpc-id %s --size %d", vpc, size)
+	return fmt.Sprintf("portalctl clusters create --zone-id zone-1 --version v1.36.3 --service-offering-id small --control-nodes 1 "+
+		"--ssh-key-pair ops --vpc-id %s --size %d", vpc, size)
 }
 
 // create creates a cluster at the portal, waits until it runs, and returns its id.
