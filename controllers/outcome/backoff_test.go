@@ -3,6 +3,7 @@
 package outcome
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,73 +83,52 @@ func TestBackoffKeepsTheRequestID(t *testing.T) {
 	}
 }
 
-func TestBackoffKnowsAttemptsApart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var b Backoff
-		b.Refuse("k", "a", StallFor(0, "Wrong", ""))
-		if _, found := b.Recall("k", "another"); found {
-			t.Error("another attempt has to wait")
-		}
-		if _, found := b.Recall("another", "a"); found {
-			t.Error("another key has to wait")
-		}
-		time.Sleep(time.Minute)
-		b.Refuse("k", "a", StallFor(0, "Wrong", ""))
-		if o := b.Refuse("k", "another", StallFor(0, "Wrong", "")); o.RequeueAfter > firstRetry+firstRetry/5 {
-			t.Errorf("another attempt starts at %s", o.RequeueAfter)
-		}
-		b.Forget("k")
-		if _, found := b.Recall("k", "another"); found {
-			t.Error("forgotten, and still refused")
-		}
-		if o := b.Refuse("k", "another", StallFor(0, "Wrong", "")); o.RequeueAfter > firstRetry+firstRetry/5 {
-			t.Errorf("after Forget it starts at %s", o.RequeueAfter)
-		}
-	})
+// TestBackoffStartsOver: another attempt, or another key, does not wait for the refused one, and its delay starts over. So does that of an attempt
+// that is forgotten, or was refused long ago.
+func TestBackoffStartsOver(t *testing.T) {
+	for title, test := range map[string]struct {
+		key, attempt string
+		before       func(*Backoff)
+	}{
+		"another attempt": {"k", "another", func(*Backoff) {}},
+		"another key":     {"another", "a", func(*Backoff) {}},
+		"forgotten":       {"k", "a", func(b *Backoff) { b.Forget("k") }},
+		"long ago":        {"k", "a", func(*Backoff) { time.Sleep(lastRetry + lastRetry/5 + forgetAt + time.Second) }},
+	} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var b Backoff
+				for range 100 {
+					b.Refuse("k", "a", StallFor(0, "Wrong", ""))
+				}
+				test.before(&b)
+				if _, found := b.Recall(test.key, test.attempt); found {
+					t.Error("it has to wait")
+				}
+				if o := b.Refuse(test.key, test.attempt, StallFor(0, "Wrong", "")); o.RequeueAfter > firstRetry+firstRetry/5 {
+					t.Errorf("it starts at %s", o.RequeueAfter)
+				}
+			})
+		})
+	}
 }
 
 // TestBackoffKeepsLongerTimes: the portal may ask for more patience than ours.
 func TestBackoffKeepsLongerTimes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var b Backoff
-		if o := b.Refuse("k", "a", WaitFor(time.Hour, "Down", "")); o.RequeueAfter != time.Hour {
-			t.Errorf("after %s, want the hour that the portal asked for", o.RequeueAfter)
-		}
-		time.Sleep(59 * time.Minute)
-		if o, found := b.Recall("k", "a"); !found || o.RequeueAfter != time.Minute {
-			t.Errorf("a minute before: %v, %+v", found, o)
-		}
-	})
-}
-
-// TestBackoffForgetsInTheEnd: a refusal of long ago does not make the next one wait for longer.
-func TestBackoffForgetsInTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var b Backoff
-		for range 100 {
-			b.Refuse("k", "a", StallFor(0, "Wrong", ""))
-		}
-		time.Sleep(lastRetry + lastRetry/5 + forgetAt + time.Second)
-		if o := b.Refuse("k", "a", StallFor(0, "Wrong", "")); o.RequeueAfter > firstRetry+firstRetry/5 {
-			t.Errorf("%+v", o)
-		}
-	})
+	var b Backoff
+	if o := b.Refuse("k", "a", WaitFor(time.Hour, "Down", "")); o.RequeueAfter != time.Hour {
+		t.Errorf("after %s, want the hour that the portal asked for", o.RequeueAfter)
+	}
 }
 
 // TestBackoffSpreads: objects that were refused together do not come back together.
 func TestBackoffSpreads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var b Backoff
-		var soonest, latest time.Duration
-		for i := range 200 {
-			after := b.Refuse(string(rune('a'+i)), "a", StallFor(0, "Wrong", "")).RequeueAfter
-			if i == 0 {
-				soonest, latest = after, after
-			}
-			soonest, latest = min(soonest, after), max(latest, after)
-		}
-		if latest-soonest < 3*time.Second {
-			t.Errorf("200 refusals come back within %s", latest-soonest)
-		}
-	})
+	var b Backoff
+	var times []time.Duration
+	for i := range 200 {
+		times = append(times, b.Refuse(string(rune('a'+i)), "a", StallFor(0, "Wrong", "")).RequeueAfter)
+	}
+	if spread := slices.Max(times) - slices.Min(times); spread < 3*time.Second {
+		t.Errorf("200 refusals come back within %s", spread)
+	}
 }

@@ -25,10 +25,11 @@ import (
 
 func TestReport(t *testing.T) {
 	before := metav1.Condition{Type: "Healthy", Status: metav1.ConditionTrue, Reason: "Fine", Message: "as ever"}
-	tests := map[string]struct {
+	type row struct {
 		outcome Outcome
 		want    metav1.Condition
-	}{
+	}
+	tests := map[string]row{
 		"done":                    {Outcome{}, metav1.Condition{Status: metav1.ConditionTrue, Reason: infrav1.ReadyReason}},
 		"done with a message":     {DoneWith("%d of %d", 3, 3), metav1.Condition{Status: metav1.ConditionTrue, Reason: infrav1.ReadyReason, Message: "3 of 3"}},
 		"wait":                    {WaitFor(time.Second, "Slow", "soon"), metav1.Condition{Status: metav1.ConditionFalse, Reason: "Slow", Message: "Soon"}},
@@ -38,6 +39,16 @@ func TestReport(t *testing.T) {
 		"an error, which may hold secrets": {Fail(errors.New("token abc")), metav1.Condition{
 			Status: metav1.ConditionUnknown, Reason: infrav1.InternalErrorReason, Message: "An unexpected error occurred. Look at the manager's log",
 		}},
+	}
+	for title, err := range map[string]error{ // which say nothing about the object
+		"the manager ends":                              fmt.Errorf("read Secret: %w", context.Canceled),
+		"no answer in time":                             context.DeadlineExceeded,
+		"the management API server times out":           apierrors.NewTimeoutError("etcd", 1),
+		"the management API server is overloaded":       apierrors.NewServerTimeout(schema.GroupResource{Resource: "secrets"}, "get", 1),
+		"the management API server refuses for a while": apierrors.NewTooManyRequests("later", 1),
+		"the management API server is away":             &url.Error{Op: "Get", URL: "https://a", Err: syscall.ECONNREFUSED},
+	} {
+		tests[title] = row{Fail(err), before}
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -49,30 +60,6 @@ func TestReport(t *testing.T) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})
-	}
-}
-
-// TestReportOfTheManagementCluster checks that an error of the management API server, or the end of the manager, changes no condition.
-func TestReportOfTheManagementCluster(t *testing.T) {
-	resource := schema.GroupResource{Resource: "secrets"}
-	for title, err := range map[string]error{
-		"the manager ends":       fmt.Errorf("read Secret: %w", context.Canceled),
-		"no answer in time":      context.DeadlineExceeded,
-		"it times out":           apierrors.NewTimeoutError("etcd", 1),
-		"it is overloaded":       apierrors.NewServerTimeout(resource, "get", 1),
-		"it refuses for a while": apierrors.NewTooManyRequests("later", 1),
-		"it is away":             &url.Error{Op: "Get", URL: "https://a", Err: syscall.ECONNREFUSED},
-	} {
-		obj := &infrav1.PortalCluster{}
-		conditions.Set(obj, metav1.Condition{Type: "Healthy", Status: metav1.ConditionTrue, Reason: "Fine"})
-		if Report(obj, "Healthy", Fail(err)); !conditions.IsTrue(obj, "Healthy") {
-			t.Errorf("%s: %+v", title, conditions.Get(obj, "Healthy"))
-		}
-	}
-	obj := &infrav1.PortalCluster{}
-	conditions.Set(obj, metav1.Condition{Type: "Healthy", Status: metav1.ConditionTrue, Reason: "Fine"})
-	if Report(obj, "Healthy", Fail(apierrors.NewForbidden(resource, "a", nil))); conditions.IsTrue(obj, "Healthy") {
-		t.Error("a missing right is not reported")
 	}
 }
 
@@ -90,9 +77,7 @@ func TestSummarize(t *testing.T) {
 		"all are True":      {[]metav1.Condition{condition("A", "True"), condition("B", "True")}, metav1.ConditionTrue, infrav1.ReadyReason, ""},
 		"one is False":      {[]metav1.Condition{condition("A", "True"), condition("B", "False")}, metav1.ConditionFalse, "BReason", "see B"},
 		"the first counts":  {[]metav1.Condition{condition("B", "False"), condition("A", "Unknown")}, metav1.ConditionFalse, "AReason", "see A"},
-		"others do not":     {[]metav1.Condition{condition("A", "True"), condition("B", "True"), condition("C", "False")}, metav1.ConditionTrue, infrav1.ReadyReason, ""},
 		"one is not there":  {[]metav1.Condition{condition("A", "True")}, metav1.ConditionFalse, "NotYetReported", "Condition not yet reported"},
-		"none is there":     {nil, metav1.ConditionFalse, "NotYetReported", "Condition not yet reported"},
 		"the target itself": {[]metav1.Condition{condition("Sum", "False"), condition("A", "True"), condition("B", "True")}, metav1.ConditionTrue, infrav1.ReadyReason, ""},
 	}
 	for title, test := range tests {
@@ -108,49 +93,52 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
+// stored returns a store with the object, as it is stored, and the number of times that a status is written.
+func stored(t *testing.T, obj *infrav1.PortalCluster) (store client.Client, writes *int) {
+	t.Helper()
+	writes = new(int)
+	store = fake.NewClientBuilder().WithScheme(schemes.Of(t, infrav1.AddToScheme)).WithObjects(obj).WithStatusSubresource(obj).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+				*writes++
+				return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
+			},
+		}).Build()
+	if err := store.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+		t.Fatal(err)
+	}
+	return store, writes
+}
+
 // TestPatchStatus: only status is written, only if it differs, and what others wrote stays.
 func TestPatchStatus(t *testing.T) {
-	scheme := schemes.Of(t, infrav1.AddToScheme)
-	obj := &infrav1.PortalCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
-	writes := 0
-	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(obj).WithStatusSubresource(obj).WithInterceptorFuncs(interceptor.Funcs{
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-			writes++
-			return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
-		},
-	}).Build()
-	get := func() *infrav1.PortalCluster {
+	mine := &infrav1.PortalCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
+	store, writes := stored(t, mine)
+	before := mine.Status
+	patch := func(networkID string, want int) {
 		t.Helper()
-		got := &infrav1.PortalCluster{}
-		if err := store.Get(t.Context(), client.ObjectKeyFromObject(obj), got); err != nil {
-			t.Fatal(err)
+		mine.Status.NetworkID = networkID
+		if err := PatchStatus(t.Context(), store, mine, &mine.Status, before); err != nil || *writes != want {
+			t.Errorf("network %q: %v, %d writes, want %d", networkID, err, *writes, want)
 		}
-		return got
 	}
-	mine := get()
-	theirs := get()
+	theirs := mine.DeepCopy()
 	theirs.Status.VPCID = "vpc-1"
 	if err := store.Status().Update(t.Context(), theirs); err != nil {
 		t.Fatal(err)
 	}
-	before := mine.Status.DeepCopy()
-	if err := PatchStatus(t.Context(), store, mine, &mine.Status, *before); err != nil || writes != 0 {
-		t.Errorf("%v, %d writes of what did not change", err, writes)
+	patch("", 0)
+	patch("net-1", 1)
+	if err := store.Get(t.Context(), client.ObjectKeyFromObject(mine), theirs); err != nil || theirs.Status.NetworkID != "net-1" || theirs.Status.VPCID != "vpc-1" {
+		t.Errorf("stored %+v: %v", theirs.Status, err)
 	}
-	mine.Status.NetworkID = "net-1"
-	if err := PatchStatus(t.Context(), store, mine, &mine.Status, *before); err != nil || writes != 1 {
-		t.Errorf("%v, %d writes", err, writes)
+	if mine.Status.NetworkID != "net-1" {
+		t.Errorf("in memory %+v", mine.Status)
 	}
-	if got := get().Status; got.NetworkID != "net-1" || got.VPCID != "vpc-1" || mine.Status.NetworkID != "net-1" {
-		t.Errorf("stored %+v, in memory %+v", got, mine.Status)
-	}
-	if err := store.Delete(t.Context(), get()); err != nil {
+	if err := store.Delete(t.Context(), theirs); err != nil {
 		t.Fatal(err)
 	}
-	mine.Status.NetworkID = "net-2"
-	if err := PatchStatus(t.Context(), store, mine, &mine.Status, *before); err != nil {
-		t.Errorf("an object that is gone needs no status: %v", err)
-	}
+	patch("net-2", 2) // an object that is gone needs no status
 }
 
 // TestSummaryIsAboutTheOldestSpec: a summary is about the new generation when all of its parts are.
@@ -177,15 +165,12 @@ func TestSummaryIsAboutTheOldestSpec(t *testing.T) {
 // TestSentence checks that conditions begin with a capital letter, but that no name is changed.
 func TestSentence(t *testing.T) {
 	for message, want := range map[string]string{
-		"":                               "",
-		"waiting for a node":             "Waiting for a node",
-		"scale: lost":                    "Scale: lost",
-		"3 nodes exist":                  "3 nodes exist",
-		"the portal's answer":            "The portal's answer",
-		"spec.version is not offered":    "spec.version is not offered",
-		"k8s-1 is gone":                  "k8s-1 is gone",
-		"baseURL leads to another host":  "baseURL leads to another host",
-		"Node n1 has another providerID": "Node n1 has another providerID",
+		"":                              "",
+		"waiting for a node":            "Waiting for a node",
+		"the portal's answer":           "The portal's answer",
+		"spec.version is not offered":   "spec.version is not offered",
+		"k8s-1 is gone":                 "k8s-1 is gone",
+		"baseURL leads to another host": "baseURL leads to another host",
 	} {
 		c := &infrav1.PortalCluster{}
 		Set(c, infrav1.ReadyCondition, metav1.ConditionFalse, Outcome{Reason: "R", Message: message})

@@ -30,15 +30,13 @@ func TestWarnStalled(t *testing.T) {
 		"again after it was well": {passes{{"A": stalled("X")}, {"A": Outcome{}}, {"A": stalled("X")}}, []string{"Warning X Do something about X", "Warning X Do something about X"}},
 		"nothing to tell between": {passes{{"A": stalled("X")}, {"A": RetryAfter(0)}, {"A": stalled("X")}}, []string{"Warning X Do something about X"}},
 		"two wait for the same":   {passes{{"A": stalled("X"), "B": stalled("X")}}, []string{"Warning X Do something about X"}},
-		"the other follows":       {passes{{"A": stalled("X")}, {"A": stalled("X"), "B": stalled("X")}}, []string{"Warning X Do something about X"}},
-		"nobody has to do anything": {
+		"no person has to do anything": {
 			passes{{"A": WaitFor(0, "X", ""), "B": BlockedBy("Y", ""), "C": RetryAfter(0), "D": Outcome{}}}, nil,
 		},
 		"a deletion waits for the same": {
 			passes{{"A": stalled("X")}, {clusterv1.DeletingCondition: stalled("X")}, {clusterv1.DeletingCondition: stalled("X")}},
 			[]string{"Warning X Do something about X", "Warning " + infrav1.EventDeletionHeld + " Do something about X"},
 		},
-		"a deletion": {passes{{clusterv1.DeletingCondition: stalled("X")}}, []string{"Warning " + infrav1.EventDeletionHeld + " Do something about X"}},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

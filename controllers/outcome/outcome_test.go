@@ -49,7 +49,6 @@ func TestFirstError(t *testing.T) {
 		want     error
 	}{
 		"none":             {[]Outcome{{}, WaitFor(0, "R", "m"), StallFor(0, "R", "m")}, nil},
-		"conflict":         {[]Outcome{Fail(conflict)}, nil},
 		"wrapped conflict": {[]Outcome{Fail(fmt.Errorf("store: %w", conflict))}, nil},
 		"the first":        {[]Outcome{{}, Fail(conflict), Fail(odd), Fail(errors.New("other"))}, odd},
 	}

@@ -3,13 +3,9 @@
 package outcome
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -26,37 +22,27 @@ import (
 // the same for a closed port, a server without TLS, one whose certificate is not trusted, an unknown name, and every HTTP status
 // without the portal's own error. Each cause is in the log.
 func TestOneMessageForEveryCause(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := "https://" + listener.Addr().String()
-	_ = listener.Close()
+	closed := httptest.NewTLSServer(http.NotFoundHandler())
+	closed.Close()
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	causes := map[string]string{
-		closed: "refused the connection", strings.Replace(plain.URL, "http:", "https:", 1): "TLS",
+		closed.URL: "refused the connection", strings.Replace(plain.URL, "http:", "https:", 1): "TLS",
 		"https://none.invalid": "",
 	}
 	for _, test := range []struct {
 		status     int
 		body, says string
 	}{
-		{401, "", "401"}, {401, `{"kind":"Status","status":"Failure","code":401}`, "401"}, {403, "", "403"}, {404, "page not found", "404"},
-		{405, "", "405"}, {302, "", "302"}, {429, "", "429"}, {500, "", "500"}, {503, "<html>", "503"}, {200, "ok", "no token"}, {200, "{}", "no token"},
+		{401, `{"kind":"Status","status":"Failure","code":401}`, "401"}, {302, "", "302"}, {429, "", "429"}, {503, "<html>", "503"}, {200, "{}", "no token"},
 		{503, `{"error":{"code":"MAINTENANCE","message":"until noon"}}`, "MAINTENANCE"}, // the portal's words about a login are not shown
 	} {
-		server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(test.status)
-			_, _ = w.Write([]byte(test.body))
-		}))
-		defer server.Close()
-		causes[server.URL] = test.says
+		causes[answering(t, test.status, test.body)] = test.says
 	}
 	var want Outcome
 	for base, says := range causes {
 		for _, trust := range []bool{true, false} {
-			err := ask(t, base, trust)
+			err := ask(t, base, insecure(trust))
 			o := FromPortalError(err)
 			cause := o.Cause
 			o.Cause = nil
@@ -79,13 +65,26 @@ func (o Outcome) withCause(err error) Outcome {
 	return o
 }
 
-// ask logs in at a server, trusting its certificate or not.
-func ask(t *testing.T, base string, trust bool) error {
+// answering is the URL of a server that answers all requests in this way.
+func answering(t *testing.T, status int, body string) string {
 	t.Helper()
-	c, err := cloud.New(cloud.Config{
-		BaseURL: base, Email: "a@portal.example", Password: password,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: trust}},
-	})
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// insecure is a transport that trusts every certificate, or only those of known authorities.
+func insecure(trust bool) *http.Transport {
+	return &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: trust}}
+}
+
+// ask logs in at a server that is not a portal.
+func ask(t *testing.T, base string, transport http.RoundTripper) error {
+	t.Helper()
+	c, err := cloud.New(cloud.Config{BaseURL: base, Email: "a@portal.example", Password: password, Transport: transport})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,54 +103,13 @@ func logged(outcomes ...Outcome) string {
 	return strings.Join(lines, "\n")
 }
 
-// resolve makes every name resolve to the address while the test runs.
-func resolve(t *testing.T, address [4]byte) {
-	t.Helper()
-	before := net.DefaultResolver
-	t.Cleanup(func() { net.DefaultResolver = before })
-	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		resolver, server := net.Pipe() // not a packet connection, so messages have their length in front, as over TCP
-		go answer(server, address)
-		return resolver, nil
-	}}
-}
-
-// answer is a DNS server for one question (RFC 1035, section 4): it repeats the question, and adds the address if the question
-// asks for an IPv4 address.
-func answer(conn net.Conn, address [4]byte) {
-	defer conn.Close()
-	var length [2]byte
-	if _, err := io.ReadFull(conn, length[:]); err != nil {
-		return
-	}
-	message := make([]byte, binary.BigEndian.Uint16(length[:]))
-	if _, err := io.ReadFull(conn, message); err != nil {
-		return
-	}
-	const header, ofType, ofClass = 12, 2, 2
-	end := header + bytes.IndexByte(message[header:], 0) + 1 + ofType + ofClass
-	reply := append(message[:2:2], 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0)
-	reply = append(reply, message[header:end]...)
-	if message[end-ofClass-1] == 1 {
-		reply[7] = 1
-		reply = append(reply, 0xc0, header, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4)
-		reply = append(reply, address[:]...)
-	}
-	_, _ = conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...))
-}
-
 // TestMaintenanceHasARequestID: only the documented error object has an id that is shown. The log has the id of any answer.
 func TestMaintenanceHasARequestID(t *testing.T) {
 	for body, want := range map[string]bool{
 		`{"error":{"code":"MAINTENANCE","message":"until noon","requestId":"r-7"}}`: true,
 		`{"error":{"message":"until noon","requestId":"r-7"}}`:                      false,
 	} {
-		server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(503)
-			_, _ = w.Write([]byte(body))
-		}))
-		defer server.Close()
-		o := FromPortalError(ask(t, server.URL, true))
+		o := FromPortalError(ask(t, answering(t, 503, body), insecure(true)))
 		if o.Reason != infrav1.PortalUnavailableReason || strings.Contains(o.Message, "(requestId r-7)") != want || strings.Contains(o.Message, "noon") {
 			t.Errorf("%s: %s: %s", body, o.Reason, o.Message)
 		}
@@ -161,22 +119,16 @@ func TestMaintenanceHasARequestID(t *testing.T) {
 	}
 }
 
-// TestHostRefusedIsSaid checks the message for a host that the manager may not call: only the administrator of the manager can
-// help. The name is in the list, and it resolves to the address of a metadata service.
+// forbidden is a transport that may not connect to the address that a host resolved to.
+type forbidden struct{}
+
+func (forbidden) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, (&cloud.Hosts{}).CheckServer("", "169.254.169.254")
+}
+
+// TestHostRefusedIsSaid checks the message for a host that the manager may not call: only the administrator of the manager can help.
 func TestHostRefusedIsSaid(t *testing.T) {
-	hosts, err := cloud.NewHosts("*.local.example")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := cloud.New(cloud.Config{
-		BaseURL: "https://portal.local.example", Email: "a@portal.example", Password: password, Hosts: hosts,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	resolve(t, [4]byte{169, 254, 169, 254})
-	_, err = c.UserID(t.Context())
-	o := FromPortalError(err)
+	o := FromPortalError(ask(t, "https://portal.local.example", forbidden{}))
 	if o.Kind != Stalled || o.Reason != infrav1.IdentityInvalidReason || !strings.Contains(o.Message, "--portal-host") || o.Cause == nil {
 		t.Errorf("%+v", o)
 	}
@@ -185,8 +137,8 @@ func TestHostRefusedIsSaid(t *testing.T) {
 // TestCausesAreLoggedOnce checks that a cause is logged once, in a pass that has it more than once, and in the passes that recall
 // it.
 func TestCausesAreLoggedOnce(t *testing.T) {
-	down := FromPortalError(&cloud.Error{Status: 503, Endpoint: "GET /vpcs"})
-	if got := logged(down, down, Outcome{}, WaitFor(0, "Other", "")); strings.Count(got, "GET /vpcs") != 1 || strings.Contains(got, "\n") {
+	down := FromPortalError(&cloud.Error{Status: 503, Endpoint: "GET /vpcs", RequestID: "r-7"})
+	if got := logged(down, down, Outcome{}, WaitFor(0, "Other", "")); strings.Count(got, "GET /vpcs") != 1 || !strings.Contains(got, "r-7") || strings.Contains(got, "\n") {
 		t.Errorf("logged %s", got)
 	}
 	var b Backoff
