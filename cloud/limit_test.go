@@ -211,23 +211,14 @@ func TestOutageBackoff(t *testing.T) {
 			}
 		}
 		gaps(5, 10, 20, 40, 60, 60)
+		d.retryAfter = "600"
+		gaps(600)
 		d.down = false
 		if err := look(t, c); err != nil {
 			t.Fatal(err)
 		}
-		d.down = true
+		d.down, d.retryAfter = true, ""
 		d.revokeAll()
 		gaps(5, 10)
-	})
-	synctest.Test(t, func(t *testing.T) {
-		s := &session{}
-		asked := time.Now().Add(10 * time.Minute)
-		err := s.remember(&Error{Status: 503, RetryAt: asked})
-		if at, _ := RetryAt(err); !at.Equal(asked) {
-			t.Errorf("the portal asked for 10 minutes: %v", time.Until(at))
-		}
-		if _, err := s.known(asked.Add(-time.Second)); !IsUnavailable(err) {
-			t.Error(err)
-		}
 	})
 }

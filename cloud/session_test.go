@@ -27,6 +27,8 @@ type doorman struct {
 	wait     time.Duration             // duration of a login
 	down     bool                      // logins fail
 
+	retryAfter string // header of a failed login
+
 	mu     sync.Mutex
 	serial int
 	valid  map[string]bool
@@ -55,7 +57,9 @@ func (d *doorman) RoundTrip(r *http.Request) (*http.Response, error) {
 	_ = json.NewDecoder(r.Body).Decode(&body)
 	switch {
 	case d.down:
-		return respond(503, ""), nil
+		failed := respond(503, "")
+		failed.Header.Set("Retry-After", d.retryAfter)
+		return failed, nil
 	case d.password != "" && d.password != body.Password:
 		return d.refusal(), nil
 	}

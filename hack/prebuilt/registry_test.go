@@ -224,39 +224,33 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestNoProgram checks that an image without the program is an error. It would be if a project moved the program to another image.
-func TestNoProgram(t *testing.T) {
-	r := newRegistry(t)
-	r.push(t, "etcd", "v3.4.5", "etcd", "stores")
-	bin, _, _, err := r.fetch(t, "etcd etcd-server "+r.host+"/etcd:v3.4.5", "etcd")
-	if err == nil || !strings.Contains(err.Error(), "/etcd has no file etcd-server for ") || len(content(t, bin)) > 0 {
-		t.Errorf("error %v, and in bin/: %q", err, content(t, bin))
-	}
-}
-
-// TestOnePlatform checks that an image without an index is installed only on a machine that it is for.
-func TestOnePlatform(t *testing.T) {
-	for architecture, want := range map[string]string{runtime.GOARCH: "", "vax": "is an image for " + runtime.GOOS + "/vax only"} {
-		r := newRegistry(t)
-		config := r.put("etcd/blobs/", fmt.Appendf(nil, `{"os": %q, "architecture": %q}`, runtime.GOOS, architecture))
-		layer := r.put("etcd/blobs/", pack(t, "bin/etcd", "stores"))
-		r.serves["etcd/manifests/v3.4.5"] = fmt.Appendf(nil, `{"config": {"digest": %q}, "layers": [{"digest": %q, "size": 1}]}`, config, layer)
-		bin, _, _, err := r.fetch(t, "etcd etcd "+r.host+"/etcd:v3.4.5", "etcd")
-		if installed := len(content(t, bin)) > 0; installed != (want == "") || err == nil != installed || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, installed: %t", architecture, err, installed)
-		}
-	}
-}
-
-// TestTLSOnly checks that a redirect to an address without TLS is not followed.
-func TestTLSOnly(t *testing.T) {
-	r := newRegistry(t)
+// TestUnusableImages checks what is installed of an image without the program, which it is if a project moved the program to another image, of
+// an image without an index, and of one that a redirect offers without TLS.
+func TestUnusableImages(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
-	r.Config.Handler = http.RedirectHandler(plain.URL, http.StatusFound)
-	_, _, _, err := r.fetch(t, "etcd etcd "+r.host+"/etcd:v3.4.5", "etcd")
-	if err == nil || !strings.Contains(err.Error(), "redirected to http://") {
-		t.Errorf("error: %v", err)
+	withoutIndex := func(architecture string) func(*registry) {
+		return func(r *registry) {
+			config := r.put("etcd/blobs/", fmt.Appendf(nil, `{"os": %q, "architecture": %q}`, runtime.GOOS, architecture))
+			layer := r.put("etcd/blobs/", pack(t, "bin/etcd", "stores"))
+			r.serves["etcd/manifests/v3.4.5"] = fmt.Appendf(nil, `{"config": {"digest": %q}, "layers": [{"digest": %q, "size": 1}]}`, config, layer)
+		}
+	}
+	for name, test := range map[string]struct {
+		serve func(*registry)
+		says  string // empty: it is installed
+	}{
+		"without the program": {func(r *registry) { r.push(t, "etcd", "v3.4.5", "etcd-server", "stores") }, "/etcd has no file etcd for "},
+		"for this machine":    {withoutIndex(runtime.GOARCH), ""},
+		"for another machine": {withoutIndex("vax"), "is an image for " + runtime.GOOS + "/vax only"},
+		"redirected":          {func(r *registry) { r.Config.Handler = http.RedirectHandler(plain.URL, http.StatusFound) }, "redirected to http://"},
+	} {
+		r := newRegistry(t)
+		test.serve(r)
+		bin, _, _, err := r.fetch(t, "etcd etcd "+r.host+"/etcd:v3.4.5", "etcd")
+		if installed := len(content(t, bin)) > 0; installed != (test.says == "") || err == nil != installed || err != nil && !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %v, installed: %t", name, err, installed)
+		}
 	}
 }
 
