@@ -33,8 +33,7 @@ func lookIn(t *testing.T, l *Limiter, name string, started time.Time) time.Durat
 	return time.Until(at)
 }
 
-// TestLooksAreSpaced checks that the first look at a job is at least 5 s after its start, and each further one at least 5 s after the last
-// look, even if that was not answered.
+// TestLooksAreSpaced checks that there are 5 s between a job's start and the first look, and between looks, even if one was not answered.
 func TestLooksAreSpaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
@@ -134,8 +133,7 @@ func TestEndOfAJobConcernsItsKind(t *testing.T) {
 	})
 }
 
-// TestLikelyJobsFirst checks the order in which jobs get tokens. Jobs that are likely done come first, the longest due or unseen before the
-// others. Then come those that were not looked at for the longest time.
+// TestLikelyJobsFirst checks that jobs that are likely done are looked at first, and then those that were not looked at for longest.
 func TestLikelyJobsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
@@ -250,8 +248,7 @@ func TestOverduePolls(t *testing.T) {
 	})
 }
 
-// TestWaitOfAPoll checks that the time in which a job must not be polled does not count as a wait for the rate limit, and that the time
-// without a token does.
+// TestWaitOfAPoll checks that only the time without a token counts as a wait for the rate limit, and not that between two looks.
 func TestWaitOfAPoll(t *testing.T) {
 	type row struct {
 		options Options

@@ -78,8 +78,7 @@ func drain(t *testing.T, l *Limiter) {
 	}
 }
 
-// TestPlacesAreGivenUp checks that a flow gets only one place however often it asks, and loses it if it does not come back. Then other flows get
-// its token.
+// TestPlacesAreGivenUp checks that a flow has one place however often it asks, and loses it to other flows if it does not come back.
 func TestPlacesAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
@@ -100,8 +99,7 @@ func TestPlacesAreGivenUp(t *testing.T) {
 	})
 }
 
-// TestReservationsEnd checks that a reservation takes a token until it is canceled or expires, and that a request that never reached the portal
-// gives its token back.
+// TestReservationsEnd checks that a reservation takes a token until it is canceled, expires, or its request is not sent.
 func TestReservationsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{Burst: 10})

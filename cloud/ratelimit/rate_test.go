@@ -63,8 +63,7 @@ func TestBurst(t *testing.T) {
 	})
 }
 
-// TestShareOfTheLimit checks the cost of 429s: each takes three tenths of the rate, but never all of it. The rate recovers by a thousandth
-// of the limit each second.
+// TestShareOfTheLimit checks that each 429 takes three tenths of the rate, but never all of it, and how the rate recovers.
 func TestShareOfTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{Limit: 300})
@@ -98,8 +97,7 @@ func TestShareOfTheLimit(t *testing.T) {
 	})
 }
 
-// TestRemainingIsOfTheAccount checks the tokens after an answer with X-RateLimit-Remaining. The requests in flight will use a part of them,
-// and a margin stays for others. The answer never adds tokens.
+// TestRemainingIsOfTheAccount checks that requests in flight and a margin for others are taken from what remains, which never adds tokens.
 func TestRemainingIsOfTheAccount(t *testing.T) {
 	for _, test := range []struct {
 		remaining string
@@ -141,8 +139,7 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// TestLateRefusal checks that a 429 to a request from before the gate closed can extend the closing time, but does not count as another
-// strike.
+// TestLateRefusal checks that a 429 to a request from before the gate closed can extend the closing time, but is no other strike.
 func TestLateRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{Limit: 300, Rand: seeded(1)})

@@ -50,8 +50,7 @@ func TestTenantsTakeTurns(t *testing.T) {
 	})
 }
 
-// TestTokenIsKeptForAMoment checks that a woken flow has two seconds to come. Then another flow gets its token, but the woken flow is
-// served first when it comes.
+// TestTokenIsKeptForAMoment checks that a woken flow has two seconds to come, and that it is served first if it comes later.
 func TestTokenIsKeptForAMoment(t *testing.T) {
 	for late, kept := range map[time.Duration]bool{1900 * time.Millisecond: true, 2100 * time.Millisecond: false} {
 		synctest.Test(t, func(t *testing.T) {
