@@ -13,8 +13,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// TestWrongPasswordSharesNoLimiter checks that a client with another user's e-mail address or account but a wrong password gets its own
-// limiter, with a small budget. The portal's answers to this client must not affect the limiter of the other account.
+// TestWrongPasswordSharesNoLimiter checks that a client of another's e-mail address or account with a wrong password does not slow the other one down.
 func TestWrongPasswordSharesNoLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
@@ -50,8 +49,7 @@ func TestWrongPasswordSharesNoLimiter(t *testing.T) {
 	})
 }
 
-// TestUnprovedBudget checks the budget of a client before its first successful login, and the RetryAt of a flow that finds the budget used
-// up.
+// TestUnprovedBudget checks the budget of a client before its first successful login, and when a flow comes back that finds it used up.
 func TestUnprovedBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
@@ -79,8 +77,7 @@ func TestUnprovedBudget(t *testing.T) {
 	})
 }
 
-// TestReservationOfAnUnprovedClient checks that a reservation from before the login does not pay for a call after it. The call takes a
-// reservation of the account.
+// TestReservationOfAnUnprovedClient checks that a reservation from before the login does not pay for the call after it.
 func TestReservationOfAnUnprovedClient(t *testing.T) {
 	var pool Pool
 	c := pooled(t, &pool, testConfig(newDoorman()))
@@ -144,8 +141,7 @@ func TestAccountOfALogin(t *testing.T) {
 	})
 }
 
-// TestReserveWhileTheLoginFails checks that Reserve returns no reservation for a call that cannot be made, so that the caller records no
-// operation. The error names the reason and the time of the next login.
+// TestReserveWhileTheLoginFails checks that no reservation is granted for a call that cannot be made, so that its caller records no operation.
 func TestReserveWhileTheLoginFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()
@@ -178,8 +174,7 @@ func TestReserveWhileTheLoginFails(t *testing.T) {
 	})
 }
 
-// TestConfiguredLimit checks the valid values of an identity's limit, and that the portal's limit overrides it. An identity must not change
-// the limit of other accounts.
+// TestConfiguredLimit checks the valid limits of an identity. The portal's limit overrides it, and it does not change that of other accounts.
 func TestConfiguredLimit(t *testing.T) {
 	var pool Pool
 	config := testConfig(answersWith(200, `{"versions":[]}`))

@@ -48,8 +48,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// TestFlightThatComesTooLate checks that a new flight uses the token or the refusal of the flight that ended just before. A caller may have
-// read the session before that end.
+// TestFlightThatComesTooLate checks that a new flight takes over the result of one that ended after its caller had read the session.
 func TestFlightThatComesTooLate(t *testing.T) {
 	portal := newByPath(nil)
 	s := newClient(t, testConfig(portal)).session

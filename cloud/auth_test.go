@@ -111,8 +111,7 @@ func pauseAfterRefusal(t *testing.T, c *Client) time.Duration {
 	return pause
 }
 
-// TestDoubtfulChangeIsNotSentAgain has a server answer a change with a status that leaves open whether the change was made, and with the code of a
-// refused token. To log in and send it again could make a second cluster.
+// TestDoubtfulChangeIsNotSentAgain checks a refused token with a status that leaves the outcome open: sent again, there could be a second cluster.
 func TestDoubtfulChangeIsNotSentAgain(t *testing.T) {
 	for name, call := range mutations() {
 		for _, status := range []int{404, 500} {

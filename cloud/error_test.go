@@ -89,8 +89,7 @@ func TestErrorTextIsStable(t *testing.T) {
 	}
 }
 
-// TestWhatWasRefused checks that a refused code, a refused token, an untrusted certificate and a proxy that requires credentials can be
-// distinguished from other failures and from nil.
+// TestWhatWasRefused checks that codes, tokens, certificates and proxies that require credentials can be distinguished from other failures.
 func TestWhatWasRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		err  error
@@ -120,8 +119,7 @@ func TestWhatWasRefused(t *testing.T) {
 	}
 }
 
-// TestRetryAtOfARefusal checks that Retry-After counts for every refusal, and X-RateLimit-Reset, which is the end of the rate limit's window,
-// only for a refusal by the rate limit.
+// TestRetryAtOfARefusal checks that Retry-After counts for every refusal, and the end of the rate limit's window only for its own.
 func TestRetryAtOfARefusal(t *testing.T) {
 	for _, test := range []struct {
 		status       int

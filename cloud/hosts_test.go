@@ -69,8 +69,7 @@ func TestHostsAreRead(t *testing.T) {
 	}
 }
 
-// TestHostsByAddress checks the address to which a host resolves. Only a host that is listed by its own name may have a special address,
-// because names below a wildcard may belong to other people.
+// TestHostsByAddress checks that only a host that is listed by its own name may resolve to a special address: names below a wildcard may be others'.
 func TestHostsByAddress(t *testing.T) {
 	for _, test := range []struct {
 		list, base, address string
@@ -121,8 +120,7 @@ func TestServersOfAKubeconfig(t *testing.T) {
 	}
 }
 
-// TestAddressIsCheckedWhenDialed checks on a real socket that the address to which a portal or an API server resolves is checked. The
-// environment's proxy may have any address.
+// TestAddressIsCheckedWhenDialed checks on a real socket the address to which a portal or an API server resolves. A proxy may have any.
 func TestAddressIsCheckedWhenDialed(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -174,8 +172,7 @@ func TestClientRefusesHosts(t *testing.T) {
 	}
 }
 
-// TestRefusedAddress checks the errors for a refused address: they say that no request was sent, and the client does not dial again for a
-// while.
+// TestRefusedAddress checks that an error says that no request was sent, and that the client does not dial again for a while.
 func TestRefusedAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials, refuse := 0, true

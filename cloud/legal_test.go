@@ -90,8 +90,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestPasswordIsAWordOfTheMessage checks that the error of a refused login is the same for all passwords. If it depended on whether the
-// portal's words contain the password, it would reveal a password that is one of them.
+// TestPasswordIsAWordOfTheMessage checks that the error of a refused login is the same for all passwords, or it would reveal one of its own words.
 func TestPasswordIsAWordOfTheMessage(t *testing.T) {
 	config := testConfig(newByPath(map[string]func(*http.Request) *http.Response{
 		"/login": always(400, `{"error":{"code":"INVALID_CREDENTIALS","message":"e-mail or password is wrong","field":"password","requestId":"r"}}`)}))

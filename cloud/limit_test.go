@@ -62,8 +62,7 @@ func TestGateClosesOverAReservation(t *testing.T) {
 	}
 }
 
-// TestReservationOfTheContext checks that a call spends the reservation of its context, even if a login has to come first. Without a
-// reservation the call makes its own.
+// TestReservationOfTheContext checks that a call spends the reservation of its context, even after a login, and else makes its own.
 func TestReservationOfTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := testConfig(answersWith(202, `{"jobId":"j","status":"pending"}`))
@@ -88,8 +87,7 @@ func TestReservationOfTheContext(t *testing.T) {
 	})
 }
 
-// TestFlowOfTheContext checks that a call without a reservation takes a place under the flow of its context, and that the limiter wakes
-// this flow. A call without a flow wakes none.
+// TestFlowOfTheContext checks that a call without a reservation takes a place under the flow of its context, which the limiter wakes.
 func TestFlowOfTheContext(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -131,8 +129,7 @@ func TestWaitOfAClient(t *testing.T) {
 	}
 }
 
-// TestWaitingClientRepeats429 checks that a client that may wait repeats a rate-limited request, even a create, after growing pauses, and gives
-// up after five repetitions.
+// TestWaitingClientRepeats429 checks that a client that may wait repeats even a create, after growing pauses, and up to five times.
 func TestWaitingClientRepeats429(t *testing.T) {
 	for refusals, sent := range map[int]int{3: 4, 99: 1 + maxWaitedReplays} {
 		synctest.Test(t, func(t *testing.T) {
@@ -157,8 +154,7 @@ func TestWaitingClientRepeats429(t *testing.T) {
 	}
 }
 
-// TestLoginReservesTogether checks that a login with a second factor makes its three requests without a pause on an account that uses every
-// token. If the login reserved them one by one, it would end without the last, and the code would be lost.
+// TestLoginReservesTogether checks that the three requests of a login come without a pause on a busy account, or the code would be lost.
 func TestLoginReservesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		portal := newGuarded(t)
@@ -189,8 +185,7 @@ func TestUnusedReservationsAreCanceled(t *testing.T) {
 	}
 }
 
-// TestOutageBackoff checks the pauses between logins while the portal is down. A successful login resets them, and the portal may ask for
-// longer ones.
+// TestOutageBackoff checks the pauses between logins while the portal is down. A login resets them, and the portal may ask for longer ones.
 func TestOutageBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()

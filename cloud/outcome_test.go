@@ -65,8 +65,7 @@ func TestNothingWritten(t *testing.T) {
 	}
 }
 
-// TestCancelledCalls checks that a context that ends while the portal works leaves the outcome unknown, and that a context that ended
-// before does not.
+// TestCancelledCalls checks that the outcome is unknown if the context ends while the portal works, and not if it ended before.
 func TestCancelledCalls(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	portal := newTLSPortal(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -83,8 +82,7 @@ func TestCancelledCalls(t *testing.T) {
 	}
 }
 
-// TestMutationsUseFreshConnections checks that a portal or load balancer that closes idle connections cannot make the outcome of the next
-// create unknown, or make net/http send the create twice.
+// TestMutationsUseFreshConnections checks that an idle connection that was closed can neither hide the outcome of a create nor have it sent twice.
 func TestMutationsUseFreshConnections(t *testing.T) {
 	portal := newTLSPortal(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"versions":[],"jobId":"j","status":"pending"}`)

@@ -37,8 +37,7 @@ func proved(t *testing.T, p *Pool, config Config) *Client {
 	return c
 }
 
-// TestPoolKeepsOneClientPerIdentity checks that a pool has one client for each identity, however line breaks and fields are split, and one
-// limiter for each account.
+// TestPoolKeepsOneClientPerIdentity checks that a pool has one client for each identity, and one limiter for each account.
 func TestPoolKeepsOneClientPerIdentity(t *testing.T) {
 	var pool Pool
 	base := testConfig(anyPassword())
@@ -77,8 +76,7 @@ func TestPoolKeepsOneClientPerIdentity(t *testing.T) {
 	}
 }
 
-// TestPoolForgetsInTime checks that the pool drops a client, with what it knows about the credentials, after more than an hour without use.
-// The limiter of its account stays for another hour.
+// TestPoolForgetsInTime checks that a client goes after an hour without use, with what it knows, and the limiter an hour later.
 func TestPoolForgetsInTime(t *testing.T) {
 	for unused, want := range map[time.Duration]struct{ client, limiter bool }{
 		poolIdle:                 {true, true},
@@ -123,8 +121,7 @@ func TestPoolDropsTheLongestUnused(t *testing.T) {
 	})
 }
 
-// TestOwnersDoNotEvictEachOther checks that one owner's new identities evict only its own clients, the longest unused first, and that a
-// client of two owners stays while one of them uses it.
+// TestOwnersDoNotEvictEachOther checks that one owner's new identities evict only its own clients, unless another owner uses them.
 func TestOwnersDoNotEvictEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
@@ -191,8 +188,7 @@ func TestManyIdentitiesOfAnOwner(t *testing.T) {
 	})
 }
 
-// TestAccountsAreBounded checks that identities that come and go leave no more limiters than the maximum number of clients, and that the
-// limiters in use stay.
+// TestAccountsAreBounded checks that identities that come and go leave no more limiters than clients, and that those in use stay.
 func TestAccountsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool

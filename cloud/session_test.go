@@ -127,8 +127,7 @@ func TestManyCallersShareOneLogin(t *testing.T) {
 	})
 }
 
-// TestRefresh checks that tokens live 8 hours and are refreshed after 7, whether or not they name an expiry. A shorter life is read from
-// exp, relative to iat if the clocks differ.
+// TestRefresh checks that tokens are refreshed after seven eighths of 8 hours, or of a shorter life by the clock that issued them.
 func TestRefresh(t *testing.T) {
 	issued := func(skew, life time.Duration) func() jwt.Claims {
 		return func() jwt.Claims {
@@ -170,8 +169,7 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// TestWrongPassword checks that a wrong password costs at most two portal calls a minute, however often a reconciler calls, and that the
-// client notices when the password is correct again.
+// TestWrongPassword checks that a wrong password costs at most two logins a minute, and that the client notices when it is right again.
 func TestWrongPassword(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()
@@ -213,8 +211,7 @@ func mostInAMinute(times []time.Time) int {
 	return most
 }
 
-// TestUserIDAfterARefusedLogin checks that a revoked password shows as soon as a login is refused, although the old token is valid for
-// another hour, and that it stops showing after a successful login.
+// TestUserIDAfterARefusedLogin checks that a revoked password shows as soon as a login is refused, and until one succeeds.
 func TestUserIDAfterARefusedLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()

@@ -44,8 +44,7 @@ func TestHeadersAreBounded(t *testing.T) {
 	}
 }
 
-// TestLateRefusalOfAnOldToken checks that the refusal of a call with the old token does not make the client drop the new token of another
-// call.
+// TestLateRefusalOfAnOldToken checks that the late refusal of an old token does not make the client drop a new one.
 func TestLateRefusalOfAnOldToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()

@@ -94,8 +94,7 @@ func gaps(b *strings.Builder) {
 // reported matches the gaps and shapes that the client and portalctl doctor report: constants, and literals.
 var reported = regexp.MustCompile(`(?m)^\t([a-z]\w+) += "(.+)"$|d\.Gaps\["(.+)"\] = "(.+)"`)
 
-// TestGaps checks that every gap has an explanation, that every shape has an example and an existing test, and that the list has every name
-// that the client and portalctl doctor report.
+// TestGaps checks that the list of gaps is complete: explanations, examples, tests, and every name that is reported.
 func TestGaps(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range Gaps() {
@@ -159,8 +158,7 @@ func hasTest(t *testing.T, folder, name string) bool {
 	return false
 }
 
-// TestMapping checks that each row and rule of the specification has a statement, that each statement has a check or a reason, and that
-// each check has a statement.
+// TestMapping checks that each row of the specification has a statement, each statement a check or a reason, and each check a statement.
 func TestMapping(t *testing.T) {
 	named := map[string]bool{}
 	for _, c := range checks() {

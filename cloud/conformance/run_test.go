@@ -178,8 +178,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestPortalURL checks that no URL is accepted to which the password would travel in plain text, and that the error does not repeat the URL,
-// which may have a password.
+// TestPortalURL checks that no URL sends the password in plain text, and that the error does not repeat a password of the URL.
 func TestPortalURL(t *testing.T) {
 	for given, want := range map[string]string{
 		"https://portal.example/api":       "https://portal.example/api",

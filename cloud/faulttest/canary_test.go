@@ -95,8 +95,7 @@ func things(t *testing.T, p *emulator.Portal, c *cloud.Client, wire *tap) map[st
 	}
 }
 
-// TestEchoedSecrets checks that the client's errors and the calls that it reports contain no secrets, even if the portal's error text
-// repeats the request and the credentials.
+// TestEchoedSecrets checks that errors and reported calls have no secret, even if the portal's text repeats the request and the credentials.
 func TestEchoedSecrets(t *testing.T) {
 	for _, m := range methods {
 		t.Run(m.name, func(t *testing.T) {

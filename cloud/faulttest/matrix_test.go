@@ -15,8 +15,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestMatrix checks every cell: each method under each fault returns the class in the tables, no method repeats a request that may have
-// been carried out, and the client does not violate the specification.
+// TestMatrix checks the class of each method under each fault, that no change is repeated, and that the client follows the specification.
 func TestMatrix(t *testing.T) {
 	all := allRows(t)
 	cells := 0

@@ -151,8 +151,7 @@ var classes = []struct {
 	{"unknown", cloud.IsUnknownOutcome},
 }
 
-// TestNothingIsLeftOut checks that every method of the client that calls the portal has a row in the matrix, every endpoint has a method,
-// and every shape has a life.
+// TestNothingIsLeftOut checks that every method of the client has a row in the matrix, every endpoint a method, and every shape a life.
 func TestNothingIsLeftOut(t *testing.T) {
 	listed, called := map[string]bool{}, map[string]bool{}
 	for _, m := range methods {

@@ -81,8 +81,7 @@ func newAccount(t *testing.T, options emulator.Options, config cloud.Config) *fl
 	return f
 }
 
-// TestNeighbour checks the client while another user uses half of the account. With or without the portal's headers, fewer than 1 in 100
-// requests of the client are refused, and it uses most of what the neighbour leaves.
+// TestNeighbour checks that the client uses most of what another user leaves of the account, and that hardly a request is refused.
 func TestNeighbour(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

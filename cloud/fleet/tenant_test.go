@@ -18,8 +18,7 @@ import (
 // neighbours is the number of clusters of the second tenant. Each is scaled once.
 const neighbours = 100
 
-// TestSecondTenant checks how long it takes from a change of the spec until the portal has the request, while one tenant creates a thousand
-// clusters and another one scales a cluster every few seconds.
+// TestSecondTenant checks how long a change waits while one tenant creates a thousand clusters and another one scales now and then.
 func TestSecondTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, options{clusters: 1000, takes: 2 * time.Minute})
@@ -74,8 +73,7 @@ func (f *fleet) scale(id string, i int) (waited time.Duration) {
 	return waited
 }
 
-// TestNoticed checks how late the end of a job is noticed while many jobs run all the time, each followed by the next one, and the limiter
-// knows their durations.
+// TestNoticed checks how late the end of a job is noticed while many jobs run all the time, and their durations are known.
 func TestNoticed(t *testing.T) {
 	for _, test := range []struct {
 		jobs   int
