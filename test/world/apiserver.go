@@ -96,7 +96,9 @@ type restOptions struct{}
 // GetRESTOptions implements generic.RESTOptionsGetter.
 func (restOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
 	return generic.RESTOptions{
-		StorageConfig:           &storagebackend.ConfigForResource{GroupResource: resource},
+		StorageConfig: &storagebackend.ConfigForResource{ // dry runs copy with the codec
+			Config: storagebackend.Config{Codec: unstructured.UnstructuredJSONScheme}, GroupResource: resource,
+		},
 		EnableGarbageCollection: true, DeleteCollectionWorkers: 1, ResourcePrefix: prefix(resource),
 		Decorator: func(
 			*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object, func() runtime.Object,

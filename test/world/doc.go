@@ -6,9 +6,9 @@
 // # What is real
 //
 // The provider's controllers, by [controllers.SetupWithManager], with the rights of the manager's ServiceAccount; core's controllers and webhooks,
-// by their own SetupWithManager; controller-runtime's manager, controllers and clients; the API server's handler for custom resources,
-// with the real CRDs, so schemas, defaults, CEL rules, server-side apply, generations, finalizers and preconditions; the portal's client with
-// its limiter; and package emulator.
+// by their own SetupWithManager (those of ClusterClasses in lives that ask for them); controller-runtime's manager, controllers and clients; the
+// API server's handler for custom resources, with the real CRDs, so schemas, defaults, CEL rules, server-side apply, generations, finalizers and
+// preconditions; the portal's client with its limiter; and package emulator.
 //
 // # What stands in
 //
@@ -17,6 +17,7 @@
 //   - connections and clusterCache for the network to workload clusters.
 //   - workload and app for kubelets, kube-scheduler, the controllers of ReplicaSets and of budgets, and evictions.
 //   - collectGarbage for the garbage collector. No deletion in the foreground.
+//   - gitops for Flux and Argo CD, which apply manifests all the time.
 //   - Kubernetes' own kinds have no schema. Policies, conversion, leader election, deletion of namespaces and TLS are not there: test suites on
 //     real servers hold these.
 //

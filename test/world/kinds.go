@@ -55,7 +55,8 @@ func readCRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	}
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for pattern, contract := range map[string]string{
-		filepath.Join(strings.TrimSpace(string(module)), "core/config/crd/bases/cluster.x-k8s.io_*.yaml"): "v1beta2",
+		filepath.Join(strings.TrimSpace(string(module)), "core/config/crd/bases/cluster.x-k8s.io_*.yaml"):         "v1beta2",
+		filepath.Join(strings.TrimSpace(string(module)), "core/config/crd/bases/runtime.cluster.x-k8s.io_*.yaml"): "v1beta2",
 		"../../config/crd/bases/*.yaml": "v1beta1",
 	} {
 		files, err := filepath.Glob(pattern)

@@ -28,7 +28,12 @@ import (
 // tale lives a life without crashes, from one seed, or from WORLD_SEED. What it checks holds for each seed.
 func tale(t *testing.T, live func(w *World), others ...emulator.User) {
 	t.Helper()
-	o := Options{Seed: 39, Portal: QuickPortal()}
+	taleWith(t, Options{Portal: QuickPortal()}, live, others...)
+}
+
+func taleWith(t *testing.T, o Options, live func(w *World), others ...emulator.User) {
+	t.Helper()
+	o.Seed = 39
 	if s := os.Getenv("WORLD_SEED"); s != "" {
 		var err error
 		if o.Seed, err = strconv.ParseUint(s, 10, 64); err != nil {

@@ -26,7 +26,7 @@ type admissionHooks struct{}
 
 // Handles implements admission.Interface.
 func (admissionHooks) Handles(o admission.Operation) bool {
-	return o == admission.Create || o == admission.Update
+	return o == admission.Create || o == admission.Update || o == admission.Delete
 }
 
 // Admit implements admission.MutationInterface.
@@ -44,13 +44,16 @@ func callWebhook(ctx context.Context, a admission.Attributes, verb string) error
 	path := "/" + verb + "-" + strings.ReplaceAll(gvk.Group, ".", "-") + "-" + gvk.Version + "-" + strings.ToLower(gvk.Kind)
 	all, _ := ctx.Value(webhooksKey{}).(map[string]http.Handler)
 	hook, ok := all[path].(*ctrladmission.Webhook)
-	if !ok || a.GetSubresource() != "" {
-		return nil
+	if !ok || a.GetSubresource() != "" || a.GetOperation() == admission.Delete && (gvk.Kind != "ClusterClass" || verb != "validate") {
+		return nil // core judges the deletion of no other kind
 	}
-	obj := a.GetObject().(*unstructured.Unstructured)
-	raw, err := json.Marshal(obj.Object)
-	if err != nil {
-		return err
+	obj, _ := a.GetObject().(*unstructured.Unstructured)
+	var raw []byte
+	var err error
+	if obj != nil {
+		if raw, err = json.Marshal(obj.Object); err != nil {
+			return err
+		}
 	}
 	dry := a.IsDryRun()
 	request := ctrladmission.Request{AdmissionRequest: admissionv1.AdmissionRequest{

@@ -22,7 +22,9 @@ import (
 	"k8s.io/client-go/rest"
 	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -45,6 +47,8 @@ type Options struct {
 	CIDR string
 	// Ties lets all nodes of one job join in the same second, so that their ages say nothing.
 	Ties bool
+	// Topology runs core's controllers of ClusterClasses, too. They cost CPU time in each life.
+	Topology bool
 }
 
 // World is one life: a management cluster with core and the provider, a portal, and its workload clusters.
@@ -103,6 +107,7 @@ func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, clusterv1.AddToScheme, clusterv1beta1.AddToScheme, clusterctlv1.AddToScheme, infrav1.AddToScheme, apiextensionsv1.AddToScheme,
+		runtimev1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(err) // only a programming error can make it fail
@@ -116,7 +121,8 @@ func newWorld(t testing.TB, o Options) *World {
 	if w.App == (app{}) {
 		w.App = app{Pods: 6, Spare: 2}
 	}
-	var err error
+	err := feature.MutableGates.Set(fmt.Sprintf("%s=%t", feature.ClusterTopology, o.Topology))
+	w.must(err)
 	w.handler, err = newHandler()
 	w.must(err)
 	w.rights, err = readRights()
