@@ -330,7 +330,7 @@ ON_MODEL := GOGC=400 go test ./controllers/claims -run $(HISTORIES) -rapid.check
 # containers.
 TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /test/e2e | sort -r)
 # The suites that make test leaves out, the longest ones first. Each checks one promise of the documentation, and CI runs them after make test.
-SUITES := ownership|stories|topology|gitops|attacks|capibehavior|rights|release|contract
+SUITES := ownership|stories|gitops|attacks|capibehavior|rights|release|contract
 # The suites that only make nightly runs (CONTRIBUTING.md says which changes need them earlier).
 NIGHTLY := autoscaler|hostile|secrets
 GOTEST := go test

@@ -3,130 +3,176 @@
 package gitops
 
 import (
-	"slices"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/kubectl/pkg/cmd/wait"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/test/gitops/health"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
-// TestLife applies the flavor as Flux and as Argo CD do, throughout the life of a Cluster. The Cluster uses a PortalClusterIdentity and has a
-// new network.
+const (
+	name  = "my-cluster" // the name in docs/gitops.md
+	older = "v1.35.6"
+	newer = "v1.36.3"
+)
+
+// fixture is one Cluster under GitOps, in a namespace and an account of its own.
+type fixture struct {
+	*suite.Fixture
+	manifests []*unstructured.Unstructured
+	cluster   *unstructured.Unstructured // one of them
+	pages     health.Pages
+}
+
+// TestLife commits a Cluster with one worker, another worker, a newer version, and nothing.
 func TestLife(t *testing.T) {
-	eachTool(t, flux, argoCD, func(t *testing.T, a applier) {
-		f := newFixture(t, a, "cluster-template.yaml")
-		f.shareAccount()
-		f.commit(func(m *manifests) { m.set("PortalCluster", "10.0.0.0/24", "spec", "network", "cidr") })
-		f.watch()
-		f.sync()
-		f.arrived(older, 1)
-		f.idle()
-		f.commit(func(m *manifests) { m.set("MachineDeployment", int64(3), "spec", "replicas") })
-		f.arrived(older, 3)
-		f.commit(func(m *manifests) { m.set("MachineDeployment", int64(2), "spec", "replicas") })
-		f.arrived(older, 2)
-		f.commit(func(m *manifests) {
-			m.set("PortalControlPlane", newer, "spec", "version")
-			m.set("MachineDeployment", newer, "spec", "template", "spec", "version")
-		})
-		f.arrived(newer, 2)
-		f.rollOut()
-		f.autoscale()
-		f.idle()
-		f.waits()
-		f.fieldsAreOwned("PortalCluster", "PortalControlPlane", "PortalMachineTemplate", "PortalMachine", "PortalClusterIdentity")
-		f.prune()
-	})
-}
-
-// shareAccount commits a PortalClusterIdentity, and a PortalCluster that uses it.
-func (f *fixture) shareAccount() {
-	f.Helper()
-	secret := f.IdentitySecret(f.Namespace)
-	secret.Namespace = "capportal-system"
-	f.Create(secret)
-	identity := &unstructured.Unstructured{Object: map[string]any{
-		"metadata": map[string]any{"name": f.Namespace},
-		"spec": map[string]any{
-			"secretRef":         map[string]any{"name": f.Namespace},
-			"allowedNamespaces": map[string]any{"list": []any{f.Namespace}},
-			"limits":            map[string]any{"zones": []any{"zone-1"}},
-		},
-	}}
-	identity.SetGroupVersionKind(infrav1.GroupVersion.WithKind("PortalClusterIdentity"))
-	f.commit(func(m *manifests) {
-		m.all = append(m.all, identity)
-		m.set("PortalCluster", map[string]any{"kind": "PortalClusterIdentity", "name": f.Namespace}, "spec", "identityRef")
-	})
-}
-
-// rollOut commits a new template for the MachineDeployment, and removes the old template in the same commit.
-func (f *fixture) rollOut() {
-	f.Helper()
-	const next = name + "-workers-2"
-	before := f.machines()
-	f.commit(func(m *manifests) {
-		m.set("PortalMachineTemplate", next, "metadata", "name")
-		m.set("MachineDeployment", next, "spec", "template", "spec", "infrastructureRef", "name")
-	})
-	for _, machine := range before { // docs/gitops.md warns that core reports the rollout late
-		f.Eventually(f.machines).ShouldNot(ContainElement(machine), "Machines during the rollout")
+	f := &fixture{Fixture: suite.NewFixture(t, box, suite.User("gitops", accounts.Next(t)))}
+	f.ClusterName = name
+	var err error
+	f.pages, err = health.ReadPages(box.File())
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Create(f.IdentitySecret(box.Identity.Name))
+	for _, template := range []string{"clusterclass-portal.yaml", "cluster-template-topology.yaml"} {
+		objects, err := box.GenerateCluster(f.Context(), client.ObjectKey{Namespace: f.Namespace, Name: name}, "--from", box.File("templates", template),
+			"--kubernetes-version", older, "--control-plane-machine-count", "1", "--worker-machine-count", "1")
+		f.Expect(err).NotTo(HaveOccurred())
+		f.manifests = append(f.manifests, objects...)
+		f.cluster = objects[0]
 	}
-	f.arrived(newer, 2)
-	templates := f.list(infrav1.GroupVersion.WithKind("PortalMachineTemplate"))
-	f.Expect(templates).To(HaveLen(1), "templates after pruning")
+	f.arrives(older, 1)
+	f.waits()
+	f.described()
+	nodes := f.Nodes()
+
+	workers, _, err := unstructured.NestedSlice(f.cluster.Object, "spec", "topology", "workers", "machineDeployments")
+	f.Expect(err).NotTo(HaveOccurred())
+	workers[0].(map[string]any)["replicas"] = int64(2) // the API has a list of objects here
+	f.Expect(unstructured.SetNestedSlice(f.cluster.Object, workers, "spec", "topology", "workers", "machineDeployments")).To(Succeed())
+	f.arrives(older, 2)
+	f.Expect(unstructured.SetNestedField(f.cluster.Object, newer, "spec", "topology", "version")).To(Succeed())
+	f.arrives(newer, 2)
+	f.Expect(f.Nodes()).To(ContainElement(HaveField("UID", nodes[0].UID)), "the portal upgrades nodes in place")
+	f.prune()
+	f.Expect(f.Changes()).To(Equal([]string{"POST kubernetes-clusters 202", "POST scale 202", "POST upgrade 202", "DELETE {cluster_id} 202"}))
 }
 
-func (f *fixture) machines() (names []string) {
-	f.Helper()
-	for _, m := range f.list(clusterv1.GroupVersion.WithKind("Machine")) {
-		names = append(names, m.GetName())
-	}
-	return names
-}
-
-// autoscale commits a MachineDeployment for the autoscaler, and then sets the replicas through the scale subresource, as the autoscaler does.
-func (f *fixture) autoscale() {
-	f.Helper()
-	f.commit(func(m *manifests) {
-		m.set("MachineDeployment", nil, "spec", "replicas")
-		for key, value := range map[string]string{clusterv1.AutoscalerMinSizeAnnotation: "1", clusterv1.AutoscalerMaxSizeAnnotation: "10"} {
-			m.set("MachineDeployment", value, "metadata", "annotations", key)
+// apply applies all manifests as Flux does: as a dry run without force, which finds conflicts, and then with force.
+func (f *fixture) apply() error {
+	for _, o := range f.manifests {
+		for _, option := range []client.ApplyOption{client.DryRunAll, client.ForceOwnership} {
+			err := box.Client.Apply(f.Context(), client.ApplyConfigurationFromUnstructured(o.DeepCopy()), option, client.FieldOwner("kustomize-controller"))
+			if apierrors.IsConflict(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+				return StopTrying("the API server refuses " + o.GetKind()).Wrap(err)
+			}
+			if err != nil {
+				return err
+			}
 		}
-	})
-	f.arrived(newer, 2)
-	deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: name + "-workers"}}
-	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 4}}
-	f.Expect(live.SubResource("scale").Update(f.Context(), deployment, client.WithSubResourceBody(scale),
-		client.FieldOwner("cluster-autoscaler"))).To(Succeed())
-	f.commit(func(*manifests) {})
-	f.synced(2)
-	f.arrived(newer, 4)
+	}
+	return nil
 }
 
-// prune removes all manifests. It checks that the portal cluster and all objects are deleted, and that no health check fails in the meantime.
+// arrives applies the manifests until every health check reports that the last commit has arrived, and checks that it is in effect then. No health
+// check fails in the meantime.
+func (f *fixture) arrives(version string, workers int) {
+	f.Helper()
+	f.Eventually(func() ([]health.State, error) {
+		err := f.apply()
+		var states []health.State
+		for _, kind := range []string{"cluster.x-k8s.io/v1beta2/Cluster", "cluster.x-k8s.io/v1beta2/MachineDeployment", infrav1.GroupVersion.String() + "/PortalControlPlane"} {
+			i := strings.LastIndex(kind, "/")
+			list := &unstructured.UnstructuredList{}
+			list.SetAPIVersion(kind[:i])
+			list.SetKind(kind[i+1:])
+			f.List(list)
+			for _, o := range list.Items {
+				states = append(states, health.Check(&o, f.pages.Reasons()))
+			}
+		}
+		f.Expect(states).NotTo(ContainElement(health.Failed))
+		return states, err
+	}).Should(Equal([]health.State{health.Current, health.Current, health.Current}))
+	machines := f.Machines()
+	f.Expect(machines).To(HaveLen(workers))
+	f.Expect(machines).To(HaveEach(And(HaveField("Spec.Version", version), HaveField("Status.NodeRef.Name", Not(BeEmpty())))))
+}
+
+// prune deletes all objects again and again, and waits until they and the portal cluster are gone. The ClusterClass cannot be deleted before the
+// Cluster is gone.
 func (f *fixture) prune() {
 	f.Helper()
-	f.commit(func(m *manifests) { m.all = nil })
-	f.synced(1)
 	f.Eventually(func() (left []string) {
-		for _, kind := range recorded {
-			for _, o := range f.list(kind) {
-				left = append(left, id(&o))
-				if slices.Contains(kinds, kind) && o.GetDeletionTimestamp() != nil {
-					f.Expect(health.Check(&o, f.reasons)).To(Equal(health.InProgress), "while it is being deleted")
-				}
+		for _, o := range f.manifests {
+			if err := box.Client.Delete(f.Context(), o.DeepCopy()); !apierrors.IsNotFound(err) {
+				left = append(left, o.GetKind())
 			}
 		}
 		return left
-	}).Should(BeEmpty(), "objects in the namespace")
-	f.Expect(f.git.refused()).To(BeEmpty(), "refused applies")
+	}).Should(BeEmpty())
+	f.Eventually(func() []string {
+		return f.Left(&clusterv1.MachineDeploymentList{}, &clusterv1.MachineList{}, &infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{},
+			&infrav1.PortalMachineList{}, &infrav1.PortalMachineTemplateList{}, &infrav1.PortalBootstrapConfigTemplateList{})
+	}).Should(BeEmpty())
 	f.Expect(f.PortalClusters()).To(BeEmpty())
+}
+
+// waits runs the kubectl wait commands of docs/gitops.md, with kubectl's own package.
+func (f *fixture) waits() {
+	f.Helper()
+	deployments := &clusterv1.MachineDeploymentList{}
+	f.List(deployments)
+	all, err := f.pages.Waits()
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Expect(all).NotTo(BeEmpty(), "kubectl wait commands of the page")
+	for _, arguments := range all {
+		for i, argument := range arguments { // the topology controller appends a suffix to the name
+			arguments[i] = strings.Replace(argument, name+"-workers", deployments.Items[0].Name, 1)
+		}
+		config := genericclioptions.NewConfigFlags(false)
+		config.KubeConfig, config.Namespace = ptr.To(box.Kubeconfig), ptr.To(f.Namespace)
+		var output bytes.Buffer
+		flags, command := wait.NewWaitFlags(config, genericiooptions.IOStreams{In: &output, Out: &output, ErrOut: &output}), &cobra.Command{}
+		flags.AddFlags(command)
+		f.Expect(command.ParseFlags(arguments)).To(Succeed())
+		options, err := flags.ToOptions(command.Flags().Args())
+		f.Expect(err).NotTo(HaveOccurred())
+		f.Expect(options.RunWaitContext(f.Context())).To(Succeed(), "kubectl wait %q", arguments)
+	}
+}
+
+// described checks that clusterctl describe shows all objects of the Cluster.
+func (f *fixture) described() {
+	f.Helper()
+	command := exec.CommandContext(f.Context(), box.Binary("clusterctl"), "describe", "cluster", name, "-n", f.Namespace, "--grouping=false", "--show-templates", "--echo")
+	command.Env = append(os.Environ(), box.Environment()...)
+	tree, err := command.CombinedOutput()
+	f.Expect(err).NotTo(HaveOccurred(), string(tree))
+	for line, state := range map[string]string{
+		"Cluster %s/my-cluster, v1\\.35\\.6 ":                        "Available",
+		"PortalCluster %s/my-cluster ":                               "Ready",
+		"PortalControlPlane %s/my-cluster, v1\\.35\\.6 +1/1 ":        "Ready",
+		"MachineDeployment %s/my-cluster-workers-\\w+, v1\\.35\\.6 ": "Available",
+		"PortalMachineTemplate %s/my-cluster-workers-\\w+":           "",
+		"PortalBootstrapConfigTemplate %s/my-cluster-workers-\\w+":   "",
+		"PortalBootstrapConfig %s/\\S+ ":                             "Ready",
+		"PortalMachine %s/\\S+ ":                                     "Ready",
+	} {
+		f.Expect(string(tree)).To(MatchRegexp(fmt.Sprintf(line, f.Namespace) + ".*" + state))
+	}
 }
