@@ -27,7 +27,6 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -45,11 +44,12 @@ const (
 
 // fixture is a management cluster in which managers are started, each as its ServiceAccount.
 type fixture struct {
-	*testing.T
-	*WithT
-	*sandbox.Sandbox
+	*suite.Fixture
 	kubeconfig string
 }
+
+// Eventually also looks at what is no object, such as a manager's metrics.
+func (f *fixture) Eventually(actual any) AsyncAssertion { return f.WithT.Eventually(actual) }
 
 // TestManagers starts managers as a Deployment would, beside each other and one after the other, on a real API server.
 func TestManagers(t *testing.T) {
@@ -65,7 +65,7 @@ func TestManagers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{Sandbox: box, kubeconfig: kubeconfig}
+	f := &fixture{Fixture: &suite.Fixture{Box: box}, kubeconfig: kubeconfig}
 	for _, test := range []struct {
 		title string
 		run   func(*fixture)
@@ -88,14 +88,14 @@ func TestManagers(t *testing.T) {
 // manager waits for that, then follows the job, and nothing is created twice. The lease lasts so long that it never expires on a busy machine.
 func (f *fixture) handOver() {
 	lease := []string{"--leader-elect-lease-duration=300s", "--leader-elect-renew-deadline=240s", "--leader-elect-retry-period=500ms"}
-	identity := f.IdentitySecret(client.ObjectKey{Namespace: "hand-over", Name: "portal-identity"})
+	identity := f.Box.IdentitySecret(client.ObjectKey{Namespace: "hand-over", Name: "portal-identity"})
 	answer := f.holdCreations(identity)
 	first, _ := f.start("first", lease...)
 	f.Eventually(f.holder).ShouldNot(BeEmpty())
 	leader := f.holder()
 	second, metricsOfSecond := f.start("second", lease...)
 	controlPlane := f.createCluster(identity)
-	f.Eventually(f.Portal.Clusters).Should(HaveLen(1))
+	f.Eventually(f.Box.Portal.Clusters).Should(HaveLen(1))
 	f.Expect(f.scrape(metricsOfSecond)).NotTo(ContainSubstring("capportal_jobs_in_flight{"), "who does not act counts no jobs")
 
 	go first.Stop()
@@ -104,7 +104,7 @@ func (f *fixture) handOver() {
 	f.Expect(f.holder()).To(Equal(leader), "the holder of the lease while the portal has not answered")
 	answer()
 	f.Eventually(f.holder).ShouldNot(Equal(leader))
-	f.get(controlPlane)
+	f.Get(controlPlane)
 	state, err := operation.Load(controlPlane)
 	f.Expect(err).NotTo(HaveOccurred())
 	f.Expect(state.Last != nil && state.Last.JobID != "" || controlPlane.Spec.ClusterID != "").To(BeTrue(), "the lease is free, and the answer is not stored: %+v", state.Last)
@@ -112,7 +112,7 @@ func (f *fixture) handOver() {
 	f.Eventually(first.Done()).Should(BeClosed())
 	f.Expect(first.Err()).NotTo(HaveOccurred())
 
-	f.Eventually(func() string { f.get(controlPlane); return controlPlane.Spec.ClusterID }).Should(Equal(f.Portal.Clusters()[0].ID))
+	f.Eventually(func() string { f.Get(controlPlane); return controlPlane.Spec.ClusterID }).Should(Equal(f.Box.Portal.Clusters()[0].ID))
 	f.Expect(f.holder()).NotTo(Or(BeEmpty(), Equal(leader)))
 	f.Expect(f.creates()).To(Equal([]int{http.StatusAccepted}), "created once")
 	f.watched(metricsOfSecond)
@@ -128,7 +128,7 @@ func (f *fixture) holdCreations(identity *corev1.Secret) (answer func()) {
 	answered := make(chan struct{})
 	proxy := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		response := httptest.NewRecorder()
-		f.Portal.ServeHTTP(response, r)
+		f.Box.Portal.ServeHTTP(response, r)
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/kubernetes-clusters") {
 			<-answered
 		}
@@ -157,7 +157,7 @@ func (f *fixture) watched(url string) {
 		ContainSubstring(`capportal_job_duration_seconds_count{operation="create",outcome="succeeded"} 1`),
 		ContainSubstring(`capportal_jobs_in_flight{operation="create"} 0`),
 	))
-	email, password := f.Portal.Credentials()
+	email, password := f.Box.Portal.Credentials()
 	f.Expect(text).NotTo(Or(ContainSubstring(email), ContainSubstring(password)))
 }
 
@@ -167,30 +167,39 @@ func (f *fixture) secretWithoutLabel() {
 	manager, _ := f.start("east", "--watch-filter=east")
 	defer manager.Stop()
 	name := "watch-filter"
-	f.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	east := f.createPortalCluster(name, "east")
-	west := f.createPortalCluster(name, "west")
-	f.Eventually(f.identityReady(east)).Should(Equal("False " + infrav1.IdentityInvalidReason))
+	f.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	ready := map[string]func() string{}
+	for _, label := range []string{"east", "west"} {
+		o := suite.NewObjects(metav1.ObjectMeta{Namespace: name, Name: label, Labels: map[string]string{clusterv1.WatchLabel: label}}, "portal-identity")
+		f.Create(o.Cluster)
+		f.Create(o.PortalCluster)
+		ready[label] = f.Condition(o.PortalCluster, infrav1.IdentityReadyCondition)
+	}
+	invalid := HavePrefix("False " + infrav1.IdentityInvalidReason)
+	f.Eventually(ready["east"]).Should(invalid)
 	// Until its own status, and what core wrote, wake it no more.
-	f.Consistently(f.identityReady(east), 4*time.Second).Should(Equal("False " + infrav1.IdentityInvalidReason))
-	f.create(f.IdentitySecret(client.ObjectKey{Namespace: name, Name: "portal-identity"})) // --sync-period would wake it after ten minutes
-	f.Eventually(f.identityReady(east), 5*time.Minute).Should(Equal("True " + infrav1.ReadyReason))
-	f.Consistently(f.identityReady(west), 2*time.Second).Should(Equal("none"))
+	f.Consistently(ready["east"], 4*time.Second).Should(invalid)
+	f.Create(f.Box.IdentitySecret(client.ObjectKey{Namespace: name, Name: "portal-identity"}))
+	f.Eventually(ready["east"]).WithTimeout(5 * time.Minute).Should(HavePrefix("True ")) // --sync-period would wake it after ten minutes
+	f.Consistently(ready["west"], 2*time.Second).Should(Equal("none"))
 }
 
-// metricsReaders asks for the metrics as docs/reference.md says, without a token, without the right, and with both.
+// metricsReaders asks for the metrics as docs/reference.md says, without a token, without the right, and with both. The right is also needed to
+// raise the verbosity of the log.
 func (f *fixture) metricsReaders() {
 	manager, url := f.start("secure", "--insecure-diagnostics=false")
 	defer manager.Stop()
 	url = strings.Replace(url, "http:", "https:", 1)
-	f.create(&rbacv1.ClusterRoleBinding{
+	f.Create(&rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "prometheus"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "capportal-metrics-reader"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "prometheus"}},
 	})
-	f.Eventually(f.ask(url, "")).Should(HavePrefix("401"))
-	f.Expect(f.ask(url, f.token("anybody"))()).To(HavePrefix("403"))
-	f.Expect(f.ask(url, f.token("prometheus"))()).To(And(HavePrefix("200"), ContainSubstring("capportal_portal_logins_total")))
+	f.Eventually(f.ask(http.MethodGet, url, "")).Should(HavePrefix("401"))
+	anybody := f.token("anybody")
+	f.Expect(f.ask(http.MethodGet, url, anybody)()).To(HavePrefix("403"))
+	f.Expect(f.ask(http.MethodPut, strings.TrimSuffix(url, "/metrics")+verbosityPath, anybody)()).To(HavePrefix("403"))
+	f.Expect(f.ask(http.MethodGet, url, f.token("prometheus"))()).To(And(HavePrefix("200"), ContainSubstring("capportal_portal_logins_total")))
 }
 
 // metricsCertificate verifies that the metrics are served with the certificate of --metrics-cert-dir.
@@ -219,9 +228,9 @@ func (f *fixture) metricsCertificate() {
 func (f *fixture) token(name string) string {
 	f.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
-	f.create(account)
+	f.Create(account)
 	request := &authenticationv1.TokenRequest{}
-	f.Expect(f.Client.SubResource("token").Create(f.Context(), account, request)).To(Succeed())
+	f.Expect(f.Box.Client.SubResource("token").Create(f.Context(), account, request)).To(Succeed())
 	return request.Status.Token
 }
 
@@ -236,7 +245,7 @@ func (f *fixture) start(name string, flags ...string) (*kubeserver.Process, stri
 		return fmt.Sprintf("127.0.0.1:%d", port)
 	}
 	health, metrics := address(), address()
-	log := filepath.Join(f.Dir, name+".log")
+	log := filepath.Join(f.Box.Dir, name+".log")
 	manager, err := kubeserver.Start(f.Context(), kubeserver.Spec{
 		Name: name, Path: binary, Log: log, Grace: gracePeriod + 10*time.Second,
 		Args: append([]string{
@@ -263,36 +272,16 @@ func (f *fixture) createCluster(identity *corev1.Secret) *infrav1.PortalControlP
 	o := suite.NewObjects(metav1.ObjectMeta{Namespace: name, Name: name}, identity.Name)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for _, obj := range []client.Object{namespace, identity, o.Cluster, o.PortalCluster, o.ControlPlane, o.Bootstrap, o.Template, o.Deployment} {
-		f.create(obj)
+		f.Create(obj)
 	}
 	return o.ControlPlane
-}
-
-// createPortalCluster creates a Cluster and its PortalCluster, with the label of --watch-filter.
-func (f *fixture) createPortalCluster(namespace, name string) *infrav1.PortalCluster {
-	f.Helper()
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{clusterv1.WatchLabel: name}}
-	o := suite.NewObjects(meta, "portal-identity")
-	f.create(o.Cluster)
-	f.create(o.PortalCluster)
-	return o.PortalCluster
-}
-
-func (f *fixture) create(obj client.Object) {
-	f.Helper()
-	f.Expect(f.Client.Create(f.Context(), obj)).To(Succeed())
-}
-
-func (f *fixture) get(obj client.Object) {
-	f.Helper()
-	f.Expect(f.Client.Get(f.Context(), client.ObjectKeyFromObject(obj), obj)).To(Succeed())
 }
 
 // lease returns the lease of the managers. It is empty if none has had it.
 func (f *fixture) lease() *coordinationv1.Lease {
 	f.Helper()
 	lease := &coordinationv1.Lease{}
-	err := f.Client.Get(f.Context(), client.ObjectKey{Namespace: provider, Name: "controller-leader-election-capportal"}, lease)
+	err := f.Box.Client.Get(f.Context(), client.ObjectKey{Namespace: provider, Name: "controller-leader-election-capportal"}, lease)
 	f.Expect(client.IgnoreNotFound(err)).To(Succeed())
 	return lease
 }
@@ -302,7 +291,7 @@ func (f *fixture) holder() string { return ptr.Deref(f.lease().Spec.HolderIdenti
 
 // creates are the statuses of the requests to create a cluster, in order.
 func (f *fixture) creates() (statuses []int) {
-	for _, e := range f.Portal.RequestLog() {
+	for _, e := range f.Box.Portal.RequestLog() {
 		if e.Method == http.MethodPost && e.Route == "/kubernetes-clusters" {
 			statuses = append(statuses, e.Status)
 		}
@@ -310,29 +299,19 @@ func (f *fixture) creates() (statuses []int) {
 	return statuses
 }
 
-func (f *fixture) identityReady(c *infrav1.PortalCluster) func() string {
-	return func() string {
-		f.get(c)
-		if ready := conditions.Get(c, infrav1.IdentityReadyCondition); ready != nil {
-			return string(ready.Status) + " " + ready.Reason
-		}
-		return "none"
-	}
-}
-
 func (f *fixture) scrape(url string) string {
 	f.Helper()
-	text := f.ask(url, "")()
+	text := f.ask(http.MethodGet, url, "")()
 	f.Expect(text).To(HavePrefix("200"))
 	return text
 }
 
 // ask returns status and body of the answer to a request with the token.
-func (f *fixture) ask(url, token string) func() string {
+func (f *fixture) ask(method, url, token string) func() string {
 	// The manager's certificate is its own work; a release may mount another.
 	asker := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	return func() string {
-		request, err := http.NewRequestWithContext(f.Context(), http.MethodGet, url, nil)
+		request, err := http.NewRequestWithContext(f.Context(), method, url, nil)
 		f.Expect(err).NotTo(HaveOccurred())
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
