@@ -3,10 +3,8 @@
 package rights
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,11 +14,11 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,23 +50,17 @@ func newLife(t *testing.T) *life {
 	return l
 }
 
-func (l *life) get() *infrav1.PortalControlPlane {
-	l.Helper()
-	cp := &infrav1.PortalControlPlane{}
-	l.Expect(box.Client.Get(l.Context(), client.ObjectKeyFromObject(l.controlPlane), cp)).To(Succeed())
-	return cp
-}
-
-// TestLife checks a Cluster's life with the rights of config/namespaced and of core's release. In between, the objects are saved and
-// restored, first by a person with every right except adopt, and then by a person who may adopt.
+// TestLife checks a Cluster's life with the rights of config/namespaced and of core's release. In between, a person who may adopt saves and
+// restores the objects. TestAdoption of package contract checks that a restore needs the right.
 func TestLife(t *testing.T) {
 	l := newLife(t)
 	for _, o := range append([]client.Object{l.cluster, l.controlPlane, l.deployment}, l.others...) {
 		l.Create(o)
 	}
 	l.AwaitReady(l.cluster, 2)
-	id := l.get().Spec.ClusterID
-	l.scale(3)
+	l.Get(l.controlPlane)
+	id := l.controlPlane.Spec.ClusterID
+	suite.Change(l.Fixture, l.deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = ptr.To[int32](3) })
 	l.AwaitReady(l.cluster, 3)
 	before := l.Changes()
 
@@ -80,10 +72,6 @@ func TestLife(t *testing.T) {
 	l.Expect(err).NotTo(HaveOccurred(), string(out))
 	l.lose()
 
-	l.refused(kubeconfig, "move", "--from-directory", backup, "-v", "5")
-	err = box.Client.Get(t.Context(), client.ObjectKeyFromObject(l.controlPlane), &infrav1.PortalControlPlane{})
-	l.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
-
 	l.bind(operator, "capportal-adopter")
 	l.Eventually(func() error {
 		out, err := l.clusterctl(t.Context(), kubeconfig, "move", "--from-directory", backup).CombinedOutput()
@@ -91,23 +79,16 @@ func TestLife(t *testing.T) {
 			return fmt.Errorf("%w: %s", err, out)
 		}
 		return nil
-	}).Should(Succeed(), "the same restore must succeed with the right")
+	}).Should(Succeed(), "a restore must succeed with the right")
 	l.AwaitReady(l.cluster, 3)
-	l.Expect(l.get().Spec.ClusterID).To(Equal(id))
+	l.Get(l.controlPlane)
+	l.Expect(l.controlPlane.Spec.ClusterID).To(Equal(id))
 	l.Expect(l.Changes()).To(Equal(before), "the restore must change nothing at the portal")
 
 	l.Expect(box.Client.Delete(t.Context(), l.cluster)).To(Succeed())
-	l.Eventually(func() bool {
-		return apierrors.IsNotFound(box.Client.Get(t.Context(), client.ObjectKeyFromObject(l.cluster), l.cluster))
-	}).Should(BeTrue())
+	l.Eventually(l.Gone(l.cluster)).Should(BeTrue())
 	l.Expect(l.Changes()).To(Equal(append(before, "DELETE {cluster_id} 202")))
 	l.nothingForbidden()
-}
-
-func (l *life) scale(replicas int32) {
-	l.Helper()
-	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
-	l.Expect(box.Client.Patch(l.Context(), l.deployment, patch)).To(Succeed())
 }
 
 // operator writes the kubeconfig of a person who may create, read, update and delete every object, but has no other verb.
@@ -142,29 +123,6 @@ func (l *life) clusterctl(ctx context.Context, kubeconfig string, args ...string
 	command := exec.CommandContext(ctx, box.Binary("clusterctl"), append(args, flag, kubeconfig)...)
 	command.Env = append(os.Environ(), box.Environment()...)
 	return command
-}
-
-// refused runs a restore until clusterctl logs that the right to adopt is missing. Then it ends clusterctl, which tries again for minutes.
-func (l *life) refused(kubeconfig string, args ...string) {
-	l.Helper()
-	ctx, end := context.WithCancel(l.Context())
-	defer end()
-	printed, to := io.Pipe()
-	defer printed.Close()
-	restore := l.clusterctl(ctx, kubeconfig, args...)
-	restore.Stdout, restore.Stderr = to, to
-	go func() { _ = to.CloseWithError(restore.Run()) }()
-	var out strings.Builder
-	for lines := bufio.NewReader(printed); !strings.Contains(out.String(), "verb adopt"); {
-		line, err := lines.ReadString('\n')
-		out.WriteString(line)
-		if err != nil {
-			break // clusterctl has ended
-		}
-	}
-	l.Expect(out.String()).To(ContainSubstring("verb adopt"), "a restore must need the right")
-	end()
-	_, _ = io.Copy(io.Discard, printed) // until clusterctl has ended
 }
 
 // kinds returns an empty list for each kind of object that belongs to a Cluster.
