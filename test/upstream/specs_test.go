@@ -5,6 +5,8 @@
 package upstream
 
 import (
+	"slices"
+
 	. "github.com/onsi/ginkgo/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,15 +28,25 @@ var _ = Describe(text("When testing MachineDeployment scale out/in"), func() {
 	})
 })
 
+var _ = Describe(text("When testing MachinePools"), func() {
+	e2e.MachinePoolSpec(ctx, func() e2e.MachinePoolInput {
+		return e2e.MachinePoolInput{
+			E2EConfig:              e2eConfig,
+			ClusterctlConfigPath:   here.Clusterctl,
+			BootstrapClusterProxy:  proxy,
+			ArtifactFolder:         here.Artifacts,
+			InfrastructureProvider: ptr.To(provider),
+			Flavor:                 ptr.To("machinepool"),
+			ControlPlaneWaiters:    waiters,
+			PostNamespaceCreated:   prepareNamespace,
+		}
+	})
+})
+
 // kinds returns a filter for objects of these kinds.
 func kinds(names ...string) func(corev1.ObjectReference, []metav1.OwnerReference) bool {
 	return func(object corev1.ObjectReference, _ []metav1.OwnerReference) bool {
-		for _, name := range names {
-			if object.Kind == name {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(names, object.Kind)
 	}
 }
 
