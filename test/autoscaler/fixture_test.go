@@ -51,7 +51,7 @@ func newFixture(t *testing.T, minimum int, sizes ...int) *fixture {
 	t.Helper()
 	t.Parallel()
 	f := &fixture{Fixture: suite.NewFixture(t, box, suite.User("autoscaler", accounts.Next(t)))}
-	f.cluster = client.ObjectKey{Namespace: f.Namespace, Name: name}
+	f.cluster, f.ClusterName = client.ObjectKey{Namespace: f.Namespace, Name: name}, name
 	f.SetDefaultConsistentlyPollingInterval(200 * time.Millisecond)
 	t.Cleanup(f.explain)
 	var err error
@@ -115,23 +115,18 @@ func (f *fixture) settled(workers int) {
 	f.Eventually(f.Machines).Should(HaveLen(workers))
 	f.Eventually(f.ReadyMachines).Should(Equal(workers))
 	f.Eventually(f.Condition(f.controlPlane(), infrav1.WorkersReadyCondition)).Should(HavePrefix("True"))
-	if f.workload != nil {
-		f.Eventually(f.nodes).Should(HaveLen(workers))
-	}
+	f.Eventually(f.nodes).Should(HaveLen(workers))
 }
 
 // nodes returns the names of the worker nodes, oldest first.
 func (f *fixture) nodes() (names []string) {
 	f.Helper()
-	list := &corev1.NodeList{}
-	f.Expect(f.workload.List(f.Context(), list)).To(Succeed())
-	slices.SortFunc(list.Items, func(a, b corev1.Node) int {
+	nodes := f.Nodes()
+	slices.SortFunc(nodes, func(a, b corev1.Node) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
-	for _, n := range list.Items {
-		if suite.IsWorker(&n) {
-			names = append(names, n.Name)
-		}
+	for _, n := range nodes {
+		names = append(names, n.Name)
 	}
 	return names
 }
@@ -149,13 +144,8 @@ func (f *fixture) removed() (names []string) {
 }
 
 // scaleRequests counts the scale requests that the portal has accepted.
-func (f *fixture) scaleRequests() (count int) {
-	for _, e := range f.RequestLog() {
-		if e.Method == "POST" && strings.HasSuffix(e.Route, "/scale") && e.Status == 202 {
-			count++
-		}
-	}
-	return count
+func (f *fixture) scaleRequests() int {
+	return len(slices.DeleteFunc(f.Changes(), func(request string) bool { return request != "POST scale 202" }))
 }
 
 // explain logs the record of a failed test and the path of the autoscaler's log.

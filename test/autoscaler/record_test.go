@@ -32,45 +32,34 @@ func (f *fixture) observe() {
 	f.Helper()
 	suite.Follow(f.T, f.live, &clusterv1.MachineDeploymentList{}, func(e watch.Event) {
 		if md, ok := e.Object.(*clusterv1.MachineDeployment); ok && e.Type != watch.Deleted {
-			f.seen.sawReplicas(*md.Spec.Replicas)
+			note(&f.seen, &f.seen.replicas, "replicas", *md.Spec.Replicas)
 		}
 	}, client.InNamespace(f.Namespace))
 	suite.Follow(f.T, f.workload, &corev1.PodList{}, func(e watch.Event) {
-		if pod, ok := e.Object.(*corev1.Pod); ok && e.Type == watch.Deleted {
-			f.seen.sawEnd(pod)
+		pod, ok := e.Object.(*corev1.Pod)
+		if !ok || e.Type != watch.Deleted {
+			return
+		}
+		what := fmt.Sprintf("%s on %s", pod.Name, pod.Spec.NodeName)
+		if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == "EvictionByEvictionAPI"
+		}) {
+			note(&f.seen, &f.seen.evicted, "evicted", what)
+		} else {
+			note(&f.seen, &f.seen.killed, "ended without an eviction", what)
 		}
 	}, client.InNamespace(corev1.NamespaceDefault))
 	f.Eventually(f.seen.Replicas).ShouldNot(BeEmpty(), "the record must begin")
 }
 
-func (r *record) sawReplicas(n int32) {
+// note adds an event unless it repeats the last one of its kind.
+func note[T comparable](r *record, events *[]T, kind string, what T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.replicas) == 0 || r.replicas[len(r.replicas)-1] != n {
-		r.replicas = append(r.replicas, n)
-		r.line("replicas %d", n)
+	if n := len(*events); n == 0 || (*events)[n-1] != what {
+		*events = append(*events, what)
+		r.lines = append(r.lines, fmt.Sprintf("%s %s: %v", time.Now().Format(time.TimeOnly), kind, what))
 	}
-}
-
-// sawEnd records whether a Pod was evicted, according to the last condition of the Pod.
-func (r *record) sawEnd(pod *corev1.Pod) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	what := fmt.Sprintf("%s on %s", pod.Name, pod.Spec.NodeName)
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == "EvictionByEvictionAPI" {
-			r.evicted = append(r.evicted, what)
-			r.line("Pod %s was evicted", what)
-			return
-		}
-	}
-	r.killed = append(r.killed, what)
-	r.line("Pod %s ended without an eviction", what)
-}
-
-// line records an event with its time. Callers must hold mu.
-func (r *record) line(format string, args ...any) {
-	r.lines = append(r.lines, time.Now().Format("15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
 // forget drops the Pods that ended. Tests call it when they delete Pods themselves.
