@@ -15,7 +15,7 @@
 //
 // The tests use the clusterctl binary for a user's clusterctl commands: init, generate, get kubeconfig, upgrade. They use a client for a
 // user's kubectl commands. They read nothing from inside our manager. Lives that need no images and no kubelets run in sandboxes: test/stories
-// kills the manager, test/ownership moves Clusters, and test/topology uses a ClusterClass.
+// kills the manager, test/ownership moves Clusters, and test/gitops uses a ClusterClass.
 //
 // Each test ends with nothing left in its namespace and at the portal. By then the portal has refused no request as a violation of the
 // specification, and no container was restarted.
