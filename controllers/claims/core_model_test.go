@@ -4,6 +4,7 @@ package claims
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,24 +14,19 @@ import (
 // Core.
 
 func (w *world) ready(m *model) bool {
-	return !m.Deleting && m.NodeRef != "" && slices.ContainsFunc(w.nodes, func(n *kubeNode) bool { return n.Name == m.NodeRef && n.Ready })
+	n := w.named(m.NodeRef)
+	return !m.Deleting && n != nil && n.Ready
 }
 
 // roll is the MachineDeployment controller. It creates new Machines within the surge, and deletes old ones when enough are
 // available.
 func (w *world) roll(d *deployment) {
-	total, available, fresh := 0, 0, 0
-	for _, replicas := range d.sets {
+	total, available := 0, 0
+	for revision, replicas := range d.sets {
 		total += replicas
+		available += len(w.set(d, revision)) - w.unready(d, revision)
 	}
-	for _, m := range w.machines {
-		if m.deployment == d && w.ready(m) {
-			available++
-			if m.revision == d.revision {
-				fresh++
-			}
-		}
-	}
+	fresh := len(w.set(d, d.revision)) - w.unready(d, d.revision)
 	d.sets[d.revision] = min(d.replicas, d.sets[d.revision]+max(0, d.replicas+d.surge-total))
 	least := max(0, d.replicas-(1-d.surge)) // available at any time
 	spare := total - w.leaving(d) - least - max(0, d.sets[d.revision]-fresh)
@@ -38,15 +34,14 @@ func (w *world) roll(d *deployment) {
 		if !sick {
 			spare = min(spare, available-least)
 		}
-		for _, revision := range slices.Sorted(mapKeys(d.sets)) {
+		for _, revision := range slices.Sorted(maps.Keys(d.sets)) {
 			if revision == d.revision {
 				continue
 			}
-			down := d.sets[revision]
+			down := max(0, min(d.sets[revision], spare))
 			if sick {
 				down = min(down, w.unready(d, revision))
 			}
-			down = max(0, min(down, spare))
 			d.sets[revision] -= down
 			spare -= down
 		}
@@ -56,66 +51,45 @@ func (w *world) roll(d *deployment) {
 // leaving counts the Machines beyond the number that their MachineSets want. They are being deleted, and until they are gone, the
 // MachineDeployment deletes no further ones instead.
 func (w *world) leaving(d *deployment) (n int) {
-	have := map[int]int{}
-	for _, m := range w.machines {
-		if m.deployment == d {
-			have[m.revision]++
-		}
-	}
 	for revision, replicas := range d.sets {
-		n += max(0, have[revision]-replicas)
+		n += max(0, len(w.set(d, revision))-replicas)
 	}
 	return n
+}
+
+// set returns the Machines of a MachineSet.
+func (w *world) set(d *deployment, revision int) []*model {
+	return filter(w.machines, func(m *model) bool { return m.deployment == d && m.revision == revision })
+}
+
+func (w *world) unready(d *deployment, revision int) int {
+	return len(filter(w.set(d, revision), func(m *model) bool { return !w.ready(m) }))
 }
 
 // remediate is a MachineHealthCheck with short timeouts.
 func (w *world) remediate() {
 	for _, m := range w.machines {
-		i := slices.IndexFunc(w.nodes, func(n *kubeNode) bool { return n.Name == m.NodeRef && n.sick })
-		if i < 0 || m.Deleting || m.Shielded {
+		n := w.named(m.NodeRef)
+		if n == nil || !n.sick || m.Deleting || m.Shielded {
 			continue
 		}
 		w.say("health check deletes %s on %s", m.Name, m.NodeRef)
 		m.Deleting = true
-		if m.ClaimNodeUID != w.nodes[i].UID || m.revision != m.deployment.revision {
+		if m.ClaimNodeUID != n.UID || m.revision != m.deployment.revision {
 			continue // it is on its way to another node, or gives this one to a newer Machine
 		}
 		m.Unhealthy = true
-		w.nodes[i].replaced++
-		if w.nodes[i].replaced > 1 && w.size == w.desired() {
-			w.fail("%s costs Machine number %d", m.NodeRef, w.nodes[i].replaced)
+		n.replaced++
+		if n.replaced > 1 && w.size == w.desired() {
+			w.fail("%s costs Machine number %d", m.NodeRef, n.replaced)
 		}
 	}
-}
-
-func mapKeys(m map[int]int) func(func(int) bool) {
-	return func(yield func(int) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
-}
-
-func (w *world) unready(d *deployment, revision int) (n int) {
-	for _, m := range w.machines {
-		if m.deployment == d && m.revision == revision && !w.ready(m) {
-			n++
-		}
-	}
-	return n
 }
 
 // replicate is the MachineSet controller. Machines that are being deleted count, so they are replaced only when they are gone.
 func (w *world) replicate(d *deployment) {
-	for _, revision := range slices.Sorted(mapKeys(d.sets)) {
-		var own []*model
-		for _, m := range w.machines {
-			if m.deployment == d && m.revision == revision {
-				own = append(own, m)
-			}
-		}
+	for _, revision := range slices.Sorted(maps.Keys(d.sets)) {
+		own := w.set(d, revision)
 		for n := len(own); n < d.sets[revision]; n++ {
 			name := w.name("m")
 			set := fmt.Sprintf("%s-%d", d.name, revision)
@@ -163,23 +137,15 @@ func (w *world) reconcile(m *model) {
 			}
 		}
 	}
-	for _, n := range w.nodes {
-		if n.Name == pass.NodeRef {
-			n.LastMachineSet = pass.MachineSet
-		}
+	if n := w.named(pass.NodeRef); n != nil {
+		n.LastMachineSet = pass.MachineSet
 	}
 	if pass.Deleting {
 		w.reconcileDelete(m, &pass)
 	}
-	if pass.ProviderID != before.ProviderID {
-		m.ProviderID = pass.ProviderID
-	}
-	if pass.NodeRef != before.NodeRef {
-		m.NodeRef = pass.NodeRef
-	}
-	if pass.Drained != before.Drained {
-		m.Drained = pass.Drained
-	}
+	put(&m.ProviderID, before.ProviderID, pass.ProviderID)
+	put(&m.NodeRef, before.NodeRef, pass.NodeRef)
+	put(&m.Drained, before.Drained, pass.Drained)
 }
 
 // read begins a pass of the Machine controller. Core has a watch for each kind, so what it reads of the PortalMachine may be older
@@ -194,34 +160,32 @@ func (w *world) read(m *model) {
 }
 
 func (w *world) reconcileDelete(m *model, pass *Machine) {
-	i := slices.IndexFunc(w.nodes, func(n *kubeNode) bool { return n.Name == pass.NodeRef })
+	n := w.named(pass.NodeRef)
 	if pass.NodeRef != "" && !pass.Drained {
 		if pass.PreDrain {
 			return
 		}
-		if i >= 0 {
-			w.nodes[i].Cordoned = true
-			if w.nodes[i].blocked {
+		if n != nil {
+			n.Cordoned = true
+			if n.blocked {
 				return
 			}
-			w.nodes[i].busy = false
+			n.busy = false
 		}
 	}
 	if pass.PreTerminate {
-		if !pass.Drained {
-			pass.Drained = true
-		}
+		pass.Drained = true
 		return
 	}
 	m.claimGone = true
-	if pass.NodeRef != "" && i >= 0 {
-		if w.nodes[i].running {
+	if n != nil {
+		if n.running {
 			w.fail("core deletes Node %s of a machine that runs, with %s", pass.NodeRef, m.Name)
 		}
-		w.nodes = slices.Delete(w.nodes, i, i+1)
+		w.nodes = without(w.nodes, n)
 	}
 	w.say("%s is gone", m.Name)
-	w.machines = slices.DeleteFunc(w.machines, func(o *model) bool { return o == m })
+	w.machines = without(w.machines, m)
 }
 
 // beSlow lets the provider act alone for a while amid a change.

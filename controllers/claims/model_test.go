@@ -4,6 +4,7 @@ package claims
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -97,9 +98,13 @@ type deployment struct {
 	good     int          // the last revision that it can honor
 }
 
+func newDeployment(name string, replicas int) *deployment {
+	return &deployment{name: name, replicas: replicas, revision: 1, surge: 1, sets: map[int]int{1: 0}, foreign: map[int]bool{}, good: 1}
+}
+
 // revise gives the deployment a new revision.
 func (d *deployment) revise(foreign bool) {
-	d.revision = 1 + slices.Max(slices.Collect(mapKeys(d.sets)))
+	d.revision = 1 + slices.Max(slices.Collect(maps.Keys(d.sets)))
 	d.sets[d.revision] += 0
 	d.foreign[d.revision] = foreign
 	if !foreign {
@@ -117,7 +122,9 @@ type model struct {
 }
 
 func (w *world) say(format string, args ...any) {
-	w.history = append(w.history, fmt.Sprintf(format, args...))
+	if w.history = append(w.history, fmt.Sprintf(format, args...)); len(w.history) > 3000 {
+		w.history = w.history[1500:]
+	}
 }
 
 func (w *world) fail(format string, args ...any) {
@@ -303,27 +310,45 @@ func (w *world) snapshot() (all []NodeSnapshot) {
 	return all
 }
 
-func (w *world) running() (all []*kubeNode) {
-	for _, n := range w.nodes {
-		if n.running {
-			all = append(all, n)
-		}
-	}
-	return all
+func (w *world) running() []*kubeNode {
+	return filter(w.nodes, func(n *kubeNode) bool { return n.running })
 }
 
 func (w *world) machine(name string) *model {
-	if i := slices.IndexFunc(w.machines, func(m *model) bool { return m.Name == name }); i >= 0 {
-		return w.machines[i]
+	return find(w.machines, func(m *model) bool { return m.Name == name })
+}
+
+func (w *world) node(uid string) *kubeNode {
+	return find(w.nodes, func(n *kubeNode) bool { return n.UID == uid })
+}
+
+func (w *world) named(name string) *kubeNode {
+	return find(w.nodes, func(n *kubeNode) bool { return n.Name == name })
+}
+
+// provided returns the Node with the providerID.
+func (w *world) provided(id string) *kubeNode {
+	return find(w.nodes, func(n *kubeNode) bool { return n.ProviderID == id })
+}
+
+func filter[T any](all []*T, wanted func(*T) bool) []*T {
+	return slices.DeleteFunc(slices.Clone(all), func(one *T) bool { return !wanted(one) })
+}
+
+func find[T any](all []*T, wanted func(*T) bool) *T {
+	if i := slices.IndexFunc(all, wanted); i >= 0 {
+		return all[i]
 	}
 	return nil
 }
 
-func (w *world) node(uid string) *kubeNode {
-	for _, n := range w.nodes {
-		if n.UID == uid {
-			return n
-		}
+func without[T any](all []*T, one *T) []*T {
+	return filter(all, func(other *T) bool { return other != one })
+}
+
+// put writes a field if it differs from what was seen.
+func put[T comparable](field *T, seen, want T) {
+	if want != seen {
+		*field = want
 	}
-	return nil
 }

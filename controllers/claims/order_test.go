@@ -3,99 +3,50 @@
 package claims
 
 import (
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// made puts a node into the batch of an operation that made it at the given second after epoch.
-func made(batch string, second int) func(*Node) {
-	return func(n *Node) { n.Batch, n.Created = batch, epoch.Add(time.Duration(second)*time.Second) }
-}
-
-func at(position int) func(*Node) { return func(n *Node) { n.Position = position } }
-
-// TestLearn checks what a scale-down from n1 … n4, which four operations made, shows about the portal.
+// TestLearn checks what scale-downs show about the portal. In each, the nodes on the left existed before, and those on the right afterwards. The
+// portal made n3, n4 and n5 of a batch in this order, and they may join in another one. A tie or a guess is no knowledge.
 func TestLearn(t *testing.T) {
-	four := []Node{node("n1"), node("n2"), node("n3"), node("n4")}
-	twins := []Node{node("n1", made("a", 0)), node("n2", made("a", 0)), node("n3"), node("n4")}
-	tests := map[string]struct {
-		learned Order
-		before  []Node
-		now     []string
-		want    Order
+	const batch = "n1:old n2:old n3:made=2:at=3 n4:made:at=4 n5:made=1:at=5"
+	for title, test := range map[string]struct {
+		removals []string
+		want     string
 	}{
-		"the newest went again":                    {Newest, four, []string{"n1", "n2", "n3"}, Newest},
-		"the oldest went":                          {"", four, []string{"n3", "n4"}, Oldest},
-		"one of many is enough":                    {"", four, []string{"n1", "n2", "n3"}, Newest},
-		"once the oldest, then the newest":         {Oldest, four, []string{"n1", "n2"}, Random},
-		"some in between, the first time":          {"", four, []string{"n1", "n2", "n4"}, Random},
-		"of one batch either may go":               {Oldest, twins, []string{"n1", "n3", "n4"}, Oldest},
-		"what fits both orders shows nothing":      {"", twins[:2], []string{"n1"}, ""},
-		"nor does it contradict anything":          {Random, twins[:2], []string{"n1"}, Random},
-		"all went":                                 {"", four, nil, ""},
-		"none went":                                {Oldest, four, []string{"n1", "n2", "n3", "n4"}, Oldest},
-		"the newest went, and new ones came since": {"", four, []string{"n1", "n2", "n5", "n6"}, Newest},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			if got := (Evidence{Order: test.learned}).learn(Snapshot(test.before), named(test.now)).Order; got != test.want {
-				t.Errorf("%q, want %q", got, test.want)
-			}
-		})
-	}
-}
+		"the oldest went":                  {[]string{"n1 n2 n3 n4 > n3 n4"}, "Oldest"},
+		"one of many is enough":            {[]string{"n1 n2 n3 n4 > n1 n2 n3"}, "Newest"},
+		"once the oldest, then the newest": {[]string{"n1 n2 n3 n4 > n2 n3 n4", "n2 n3 n4 > n2 n3"}, "Random"},
+		"some in between":                  {[]string{"n1 n2 n3 n4 > n1 n2 n4"}, "Random"},
+		"of one batch either may go":       {[]string{"n1 n2 n3 n4 > n2 n3 n4", "n1:old n2:old n3 n4 > n1 n3 n4"}, "Oldest Name=Newest"},
+		"all went":                         {[]string{"n1 n2 n3 n4 > "}, ""},
 
-func named(names []string) (nodes []Node) {
-	for _, name := range names {
-		nodes = append(nodes, node(name))
-	}
-	return nodes
-}
-
-// TestLearnWithinABatch checks what a removal shows about the order within a batch. A tie or a guess is no knowledge.
-func TestLearnWithinABatch(t *testing.T) {
-	// The portal made n3, n4 and n5 in this order, and they joined in another one.
-	batch := []Node{node("n1", made("", 0)), node("n2", made("", 9)), node("n3", made("a", 102), at(3)), node("n4", made("a", 100), at(4)), node("n5", made("a", 101), at(5))}
-	together := []Node{node("n1", made("", 0)), node("n3", made("a", 100)), node("n4", made("a", 100)), node("n10", made("a", 100))}
-	within := func(position, age, name Order) map[Key]Order {
-		all := map[Key]Order{}
-		for key, order := range map[Key]Order{ByPosition: position, ByAge: age, ByName: name} {
-			if order != "" {
-				all[key] = order
-			}
-		}
-		return all
-	}
-	tests := map[string]struct {
-		known  Evidence
-		before []Node
-		now    []string
-		want   Evidence
-	}{
-		"the last in the list went, which was not the youngest": {
-			Evidence{}, batch, []string{"n1", "n2", "n3", "n4"}, Evidence{Order: Newest, Within: within(Newest, Random, Newest)},
-		},
+		"the last in the list went, which was not the youngest": {[]string{batch + " > n1 n2 n3 n4"}, "Newest Position=Newest Age=Random Name=Newest"},
 		"then the youngest, which was the first": {
-			Evidence{Order: Newest, Within: within(Newest, Random, Newest)}, batch[:4], []string{"n1", "n2", "n4"},
-			Evidence{Order: Newest, Within: within(Random, Random, Random)},
+			[]string{batch + " > n1 n2 n3 n4", "n1:old n2:old n3:made=2:at=3 n4:made:at=4 > n1 n2 n4"}, "Newest Position=Random Age=Random Name=Random",
 		},
-		"the whole batch went": {Evidence{}, batch, []string{"n1", "n2"}, Evidence{Order: Newest}},
-		"of one second, and not in any list: the names show it, by number": {
-			Evidence{}, together, []string{"n1", "n3", "n4"}, Evidence{Order: Newest, Within: within("", "", Newest)},
-		},
-		"a cluster whose nodes the creation made shows no order between batches": {
-			Evidence{}, batch[:2], []string{"n2"}, Evidence{Within: within("", Oldest, Oldest)},
-		},
+		"the whole batch went": {[]string{batch + " > n1 n2"}, "Newest"},
+		"of one second, and not in any list: the names show it, by number": {[]string{"n1:old n3:made n4:made n10:made > n1 n3 n4"}, "Newest Name=Newest"},
 		"the times of two operations overlap, so what they made is one batch": {
-			Evidence{}, []Node{node("n1", made("a", 0)), node("n2", made("b", 5)), node("n3", made("a", 9))}, []string{"n1", "n3"},
-			Evidence{Within: within("", Random, Random)},
+			[]string{"n1:made n2:made=5:by=b n3:made=9 > n1 n3"}, "Age=Random Name=Random",
 		},
-	}
-	for title, test := range tests {
+	} {
 		t.Run(title, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, test.known.learn(Snapshot(test.before), named(test.now))); diff != "" {
+			var e Evidence
+			for _, removal := range test.removals {
+				before, now, _ := strings.Cut(removal, ">")
+				e = e.learn(Snapshot(see(before).Nodes), see(now).Nodes)
+			}
+			got := []string{string(e.Order)}
+			for _, key := range keys {
+				if order := e.Within[key]; order != "" {
+					got = append(got, string(key)+"="+string(order))
+				}
+			}
+			if diff := cmp.Diff(test.want, strings.TrimSpace(strings.Join(got, " "))); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -144,8 +144,7 @@ func (w *world) carryOutList(list []string) bool {
 		}
 	}
 	for _, id := range w.pool.list {
-		exists := slices.ContainsFunc(w.nodes, func(n *kubeNode) bool { return n.ProviderID == id })
-		if !slices.Contains(list, id) && !w.pool.deleting && exists {
+		if !slices.Contains(list, id) && !w.pool.deleting && w.provided(id) != nil {
 			w.fail("%s leaves the list, and its Node exists", id)
 		}
 	}
@@ -198,14 +197,14 @@ func (w *world) readPool() {
 // retire deletes the Nodes of these names whose IDs are not in the list.
 func (w *world) retire(names, list []string) {
 	for _, name := range names {
-		i := slices.IndexFunc(w.nodes, func(n *kubeNode) bool { return n.Name == name })
-		if i < 0 || w.nodes[i].ProviderID == "" || slices.Contains(list, w.nodes[i].ProviderID) {
+		n := w.named(name)
+		if n == nil || n.ProviderID == "" || slices.Contains(list, n.ProviderID) {
 			continue
 		}
-		if w.nodes[i].running {
+		if n.running {
 			w.fail("core deletes Node %s of a machine that runs, for the pool", name)
 		}
-		w.nodes = slices.Delete(w.nodes, i, i+1)
+		w.nodes = without(w.nodes, n)
 	}
 }
 
@@ -214,13 +213,8 @@ func (w *world) poolQuiet(held map[string]bool) bool {
 	if w.pool == nil || w.pool.deleting {
 		return w.pool == nil
 	}
-	members := 0
-	for _, n := range w.running() {
-		if slices.Contains(w.pool.list, n.ProviderID) && !held[n.Name] {
-			members++
-		}
-	}
-	return members == w.pool.replicas
+	members := filter(w.running(), func(n *kubeNode) bool { return slices.Contains(w.pool.list, n.ProviderID) && !held[n.Name] })
+	return len(members) == w.pool.replicas
 }
 
 // judgeList checks that the list of a settled pool contains no IDs of Nodes that are gone.
@@ -228,12 +222,7 @@ func (w *world) judgeList() {
 	if w.pool == nil {
 		return
 	}
-	var stale []string
-	for _, id := range w.pool.list {
-		if !slices.ContainsFunc(w.nodes, func(n *kubeNode) bool { return n.ProviderID == id }) {
-			stale = append(stale, id)
-		}
-	}
+	stale := slices.DeleteFunc(slices.Clone(w.pool.list), func(id string) bool { return w.provided(id) != nil })
 	w.round()
 	for _, id := range stale {
 		if slices.Contains(w.pool.list, id) {

@@ -29,19 +29,19 @@ func (w *world) addNode(created time.Time) {
 		name, w.freed = w.freed[0], w.freed[1:]
 	}
 	w.say("portal adds %s", name)
-	n := &kubeNode{Node: Node{Name: name, UID: "uid-" + w.name("u"), Created: created, Ready: true}, running: true, busy: true, job: w.jobs}
-	w.identify(n, "cloud://"+w.name("i"))
-	w.nodes = append(w.nodes, n)
+	w.nodes = append(w.nodes, w.newNode(name, "cloud://"+w.name("i"), created))
 }
 
-// identify gives a new node its providerID, if the portal does. If its cloud controller does so later, no Pods run on the node until then.
-func (w *world) identify(n *kubeNode, id string) {
+// newNode returns a node with its providerID, if the portal sets it. If its cloud controller does so later, no Pods run on the node until then.
+func (w *world) newNode(name, id string, created time.Time) *kubeNode {
+	n := &kubeNode{Node: Node{Name: name, UID: "uid-" + w.name("u"), Created: created, Ready: true}, running: true, busy: true, job: w.jobs}
 	if !w.ids {
-		return
+		return n
 	}
 	if n.ProviderID = id; w.late && rapid.Bool().Draw(w.t, "uninitialized") {
 		n.ProviderID, n.cloudID, n.Uninitialized, n.busy = "", id, true, false
 	}
+	return n
 }
 
 // initialize is a pass of the portal's cloud controller. It takes a while until it sees a new node.
@@ -77,7 +77,7 @@ func (w *world) removeNode() {
 	}
 	victim.running, victim.Ready, victim.NotReadySince = false, false, w.clock
 	if !w.leftover {
-		w.nodes = slices.DeleteFunc(w.nodes, func(n *kubeNode) bool { return n == victim })
+		w.nodes = without(w.nodes, victim)
 		w.freed = append(w.freed, victim.Name)
 	}
 	w.size--
@@ -85,7 +85,7 @@ func (w *world) removeNode() {
 
 // sameJob returns the nodes that the same job made as one of them.
 func sameJob(nodes []*kubeNode, as *kubeNode) []*kubeNode {
-	return slices.DeleteFunc(slices.Clone(nodes), func(n *kubeNode) bool { return n.job != as.job })
+	return filter(nodes, func(n *kubeNode) bool { return n.job == as.job })
 }
 
 // told reports whether what removals have shown tells which of the nodes goes first.
@@ -147,7 +147,7 @@ func (w *world) replaceOne() bool {
 	w.replaced++
 	w.say("%s is away", n.Name)
 	w.away = append(w.away, n)
-	w.nodes = slices.DeleteFunc(w.nodes, func(o *kubeNode) bool { return o == n })
+	w.nodes = without(w.nodes, n)
 	return true
 }
 
@@ -160,8 +160,7 @@ func (w *world) renew(n *kubeNode, created time.Time) {
 	if rapid.Bool().Draw(w.t, "another name") {
 		name = w.name("n")
 	}
-	*n = kubeNode{Node: Node{Name: name, UID: "uid-" + w.name("u"), Created: created, Ready: true}, running: true, busy: true, job: w.jobs}
-	w.identify(n, id)
+	*n = *w.newNode(name, id, created)
 }
 
 // fails ends the operation in flight at the portal, possibly after a part of the work.

@@ -46,8 +46,8 @@ func begin(t *rapid.T) *world {
 		leftover: rapid.Bool().Draw(t, "leftover"),
 	}
 	for i := range rapid.IntRange(1, 3).Draw(t, "deployments") {
-		d := &deployment{name: string(rune('a' + i)), replicas: rapid.IntRange(0, 4).Draw(t, "replicas"), revision: 1,
-			surge: rapid.IntRange(0, 1).Draw(t, "surge"), sets: map[int]int{1: 0}, foreign: map[int]bool{}, good: 1}
+		d := newDeployment(string(rune('a'+i)), rapid.IntRange(0, 4).Draw(t, "replicas"))
+		d.surge = rapid.IntRange(0, 1).Draw(t, "surge")
 		w.groups = append(w.groups, d)
 	}
 	w.beginPool()
@@ -195,14 +195,12 @@ func (w *world) step() {
 	case 4:
 		w.finish()
 	}
-	w.check()
 }
 
 // round lets every actor act once.
 func (w *world) round() {
 	w.lap()
 	w.finish()
-	w.check()
 }
 
 // lap lets every actor except the portal act once.
@@ -229,13 +227,6 @@ func (w *world) schedule() {
 		if !n.Ready && w.clock.Sub(n.NotReadySince) >= 5*time.Minute {
 			n.busy = false
 		}
-	}
-}
-
-// check checks the invariants that hold at every moment, beyond those that the model itself checks.
-func (w *world) check() {
-	if len(w.history) > 3000 {
-		w.history = w.history[1500:]
 	}
 }
 
@@ -303,12 +294,7 @@ func (w *world) waiting() string {
 			return m.Name
 		}
 	}
-	marked := 0
-	for _, n := range w.running() {
-		if n.drainingOrDrained() {
-			marked++
-		}
-	}
+	marked := len(filter(w.running(), func(n *kubeNode) bool { return n.drainingOrDrained() }))
 	surplus := len(w.running()) - w.desired() // and one more, which the portal may remove instead
 	if !unclear && !w.unasked() && (len(w.machines) != w.machinesWanted() || marked < surplus || marked > surplus+oneIf(surplus > 0)) {
 		return fmt.Sprintf("%d drained of %d nodes", marked, len(w.running()))
@@ -330,19 +316,17 @@ func (w *world) dump() {
 	w.say("size recorded %d, uncertain %t; operation %d to %d, lost %t; last plan: %s", w.recorded, w.uncertain, w.operation, w.target, w.lost, summary(w.plan))
 	p := read(w.seen)
 	p.chooseLeaving()
-	w.say("surplus %d, needed %d, most %d, ready %d, leaving %d, partial %t, settled %t, %d workers", p.surplus, p.needed(), p.maxWorkers(), p.readyCount(), len(p.leaving), p.partial, p.settled, len(p.workers))
+	w.say("surplus %d, needed %d, partial %t, settled %t, %d workers", p.surplus, p.needed(), p.partial, p.settled, len(p.workers))
 	for _, n := range p.leaving {
 		w.say("leaving %s removable %t", n.Name, p.removable(n))
 	}
 	for _, m := range w.machines {
 		w.say("machine %+v of revision %d, wanted %d; sets %v", m.Machine, m.revision, m.deployment.revision, m.deployment.sets)
 	}
-	if w.pool != nil {
-		w.say("pool %+v", *w.pool)
-	}
 	for _, n := range w.nodes {
 		w.say("node %+v", *n)
 	}
+	w.say("pool %+v", w.pool)
 }
 
 // quiet reports whether Machines and nodes match one to one, everything is up to date and Ready, and nothing is cordoned.

@@ -68,10 +68,7 @@ func (w *world) judgeRequest(p *pass) {
 	if p.view.SizeUncertain {
 		most = w.size // to ask for what the portal runs changes nothing
 	}
-	drained := 0
-	for _, n := range w.running() {
-		drained += oneIf(n.drained() && !n.busy)
-	}
+	drained := len(filter(w.running(), func(n *kubeNode) bool { return n.drained() && !n.busy }))
 	if w.unasked() && p.view.Unasked && w.size-p.Size > drained {
 		w.fail("asked for %d of %d workers, of which %d are drained, while no object asks for any", p.Size, w.size, drained)
 	}

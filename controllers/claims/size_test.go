@@ -3,113 +3,113 @@
 package claims
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// lost means not Ready for ten minutes.
-func lost(n *Node) { n.Ready, n.NotReadySince = false, epoch.Add(50*time.Minute) }
-
-// request formats the plan's request to the portal.
-func request(p Plan) string { return summary(Plan{Scale: p.Scale, Size: p.Size}) }
-
-// TestUncertainSize checks what the portal is asked for while it is unknown how many workers it runs. Size is the largest number
-// that it may run. "Doubtful" is a node that is not Ready, so its machine may be gone.
-func TestUncertainSize(t *testing.T) {
-	tests := map[string]struct {
-		view View
-		want string
-	}{
-		"right":              {see("3/3 n1 n2 n3 m1/n1 m2/n2 m3/n3"), "certain"},
-		"right after a fall": {see("3/4 n1 n2 n3 m1/n1 m2/n2 m3/n3"), "certain"},
-		"right, and one is not Ready: asked for, which settles it": {see("3/3 n1 n2 n3:notReady m1/n1 m2/n2 m3/n3"), "scale 3"},
-		"too few: asked for what is desired":                       {see("4/3 n1 n2 n3 m1/n1 m2/n2 m3/n3"), "scale 4"},
-		"more Nodes than it may run: those that are Ready count":   {see("1/2 n1 n2:notReady n3:notReady n4:gone m1/n1 m2/n2 m3/n3"), "scale 1"},
-		"one too many, its drain has begun":                        {see("2/3 n1 n2 n3:evicting m1/n1 m2/n2"), ""},
-		"one too many, drained and doubtful":                       {see("2/3 n1 n2 n3:gone:notReady m1/n1 m2/n2"), "scale 2"},
-		"one too many, lost for long and without a Machine":        {see("2/3 n1 n2 n3:lost m1/n1 m2/n2"), ""},
-		"and cordoned": {see("2/3 n1 n2 n3:lost:cordoned m1/n1 m2/n2"), "scale 2"},
-		"two too many, one drained just now: others may join":                 {see("1/3 n1 n2 n3:asked m1/n1 m2/n2"), ""},
-		"two too many, both drained, one doubtful":                            {see("1/3 n1 n2:gone n3:gone:notReady m1/n1"), "scale 1"},
-		"two too many, one drained and doubtful":                              {see("1/3 n1 n2 n3:gone:notReady m1/n1 m2/n2"), "scale 2"},
-		"three too many, two drained, one of them doubtful":                   {see("1/4 n1 n2 n3:gone n4:gone:notReady m1/n1 m2/n2"), "scale 2"},
-		"drained, but the others are away: not more than Ready":               {see("1/4 n1 n2:notReady n3:notReady n4:gone m1/n1 m2/n2 m3/n3"), ""},
-		"no order, one still drains":                                          {see("1/3 Random n1 n2:evicting n3:gone m1/n1"), ""},
-		"a Machine that is being deleted still names the node":                {see("2/3 n1 n2 n3:gone m1/n1 m2/n2 m3/n3:detached"), ""},
-		"a roll-out on lost nodes: what is desired":                           {see("1/3 n1 n2:lost n3:gone m1/n1 m2/n2"), "scale 1"},
-		"a roll-out on a node that is Ready again":                            {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", lost, func(n *Node) { n.Ready = true }), node("n3", gone)}, Machines: threeBound[:2]}, "scale 2"},
-		"a roll-out on a node that is not Ready for a moment":                 {see("1/3 n1 n2:notReady n3:gone m1/n1 m2/n2"), "scale 2"},
-		"none is desired any more, and it is not known whether one was added": {see("0/1 adding target=1 answerLost mayResend"), "scale 0"},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			test.view.ClusterID, test.view.SizeUncertain, test.view.Now = "c1", true, epoch.Add(time.Hour)
-			plan := Decide(test.view)
-			got := request(plan)
-			if plan.SizeCertain {
-				got += "certain"
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
-// TestSizeNotSeen checks that a worker without a Node is not removed: its node may still be joining. The workers are counted
-// later.
-func TestSizeNotSeen(t *testing.T) {
+// TestSize checks when the portal is asked for another number of workers.
+func TestSize(t *testing.T) {
 	rules{
-		"and a drained one is too": {see("1/3 n1 n2:gone m1/n1"), "scale 2"},
+		"scale up only to what is desired, not to what was accepted already": {"5/5 n1 n2 n3 m1/n1 m2/n2 m3/n3", ""},
+		"scale up while nodes of a finished scale-down are not seen to be gone": {
+			"4/2 n1 n2 n3:just m1/n1 m2/n2 before n1 n2 n3", "scale 4; drained n3",
+		},
+		"nothing while an operation runs":              {"5/3 adding n1 n2 n3 m1/n1 m2/n2 m3/n3", ""},
+		"not down before core has picked its Machines": {"1/3 n1 n2 n3 m1/n1 m2/n2 m3/n3", ""},
+		"not while a Machine still shows the node":     {"2/3 n1 n2 n3:gone m1/n1 m2/n2:was=n3", "drained n3"},
+		"again after a lost answer, whatever is seen":  {"removing target=2 mayResend", "scale 2"},
+		"core may have cordoned a node that stays":     {"1/1 uncertain answerLost n1 m1/n1:drained", "detach m1"},
+		"core has not touched it":                      {"1/1 uncertain n1:recent m2/n1:detached", "scale 1; 1 free; after 1m0s"},
 	}.check(t)
 }
 
-// TestUncertainLeaving checks which nodes are drained while it is unknown how many workers the portal runs.
-func TestUncertainLeaving(t *testing.T) {
+// TestAssumedOrder checks that a request removes one node while the order of removal is assumed, unless no node stays.
+func TestAssumedOrder(t *testing.T) {
 	rules{
-		"the last one goes if there are three, and the second if there are two": {
-			see("1/3 uncertain n1 n2 n3:notReady:fresh m1/n1"), "evict n3, evict n2",
+		"two too many":                     {"1/3 assumed n1 n2:gone n3:gone m1/n1", "scale 2; drained n2 n3"},
+		"more than exist":                  {"1/5 assumed uncertain n1 n2:gone n3:gone m1/n1", "scale 2; drained n2 n3"},
+		"all, drained: no order is needed": {"0/3 assumed n1:gone n2:gone n3:gone", "scale 0; drained n1 n2 n3"},
+		"all, and one still drains": {
+			"0/3 assumed n1:evicting n2:gone n3:gone", "evict n1, scale 2; draining nodes n1; drained n2 n3; after 5s",
 		},
-		"the first stays in any case, even before core has made its Machine": {see("1/3 uncertain n1 n2 n3:notReady:fresh"), "evict n3, evict n2"},
-		"the same if it runs two at most: either of the last two may be gone": {
-			see("1/2 uncertain n1 n2 n3:notReady:fresh m1/n1"), "evict n3, evict n2",
+		"the answer was lost": {
+			"1/3 assumed uncertain removing target=2 answerLost mayResend n1 n2:gone n3:gone m1/n1", "shield m1, scale 2; drained n2 n3",
+		},
+		"a roll-out on lost nodes": {"1/4 assumed uncertain n1 n2 n3:lost n4:gone m1/n1 m2/n2 m3/n3", "scale 3; drained n4; not ready n3"},
+	}.check(t)
+}
+
+// TestUncertainSize checks what the portal is asked for, and which nodes are drained, while it is unknown how many workers it runs. The size is
+// the largest number that it may run.
+func TestUncertainSize(t *testing.T) {
+	rules{
+		"right": {"3/4 uncertain n1 n2 n3 m1/n1 m2/n2 m3/n3", "certain"},
+		"right, and one is not Ready: asked for, which settles it": {
+			"3/3 uncertain n1 n2 n3:notReady m1/n1 m2/n2 m3/n3", "scale 3; not ready n3",
+		},
+		"one too many, drained and not Ready":                 {"2/3 uncertain n1 n2 n3:gone:notReady m1/n1 m2/n2", "scale 2; drained n3"},
+		"one too many, lost for long":                         {"2/3 uncertain n1 n2 n3:lost m1/n1 m2/n2", "evict n3; 1 free; after 5s"},
+		"two too many, one drained just now: others may join": {"1/3 uncertain n1 n2 n3:asked m1/n1 m2/n2", "drained n3; after 30s"},
+		"three too many, two drained, one of them not Ready": {
+			"1/4 uncertain n1 n2 n3:gone n4:gone:notReady m1/n1 m2/n2", "scale 2; drained n3 n4",
+		},
+		"drained, but the others are away": {
+			"1/4 uncertain n1 n2:notReady n3:notReady n4:gone m1/n1 m2/n2 m3/n3", "drained n4; not ready n2 n3",
+		},
+		"no order, one still drains": {
+			"1/3 uncertain Random n1 n2:evicting n3:gone m1/n1", "evict n2; draining nodes n2; drained n3; after 5s",
+		},
+		"a roll-out on lost nodes: what is desired": {"1/3 uncertain n1 n2:lost n3:gone m1/n1 m2/n2", "scale 1; drained n3; not ready n2"},
+		"the last one goes if there are three, and the second if there are two": {
+			"1/3 uncertain n1 n2 n3:notReady:fresh m1/n1", "evict n3, evict n2; 2 free; after 5s",
+		},
+		"the first stays, even before core has made its Machine": {
+			"1/3 uncertain n1 n2 n3:notReady:fresh", "evict n3, evict n2; 3 free; after 5s",
+		},
+		"it runs two at most: either of the last two may be gone": {
+			"1/2 uncertain n1 n2 n3:notReady:fresh m1/n1", "evict n3, evict n2; 2 free; after 5s",
 		},
 	}.check(t)
 }
 
 // TestAskAgain checks the request after a lost answer: its number is right whether or not the portal acted on the first request.
 func TestAskAgain(t *testing.T) {
-	tests := map[string]struct {
-		view View
-		want string
-	}{
-		"down, and the replicas rose":       {see("3/0 removing target=2 n1 n2 n3:gone"), "scale 3"},
-		"down, and the replicas fell":       {see("1/0 removing target=2 n1 n2 n3:gone"), "scale 2"},
-		"up, and the replicas fell":         {see("4/0 adding target=5 n1 n2 n3"), "scale 4"},
-		"up, fell: first nodes are drained": {see("1/0 adding target=5 n1 n2 n3"), ""},
-		"up, fell, and one is not Ready":    {see("1/0 adding target=5 n1 n2 n3:notReady"), ""},
-		"down, and it is seen":              {see("2/0 removing target=2 n1 n2"), "reached"},
-		"up, and it is seen":                {see("3/0 adding target=3 n1 n2 n3"), "reached"},
-		"up, and it is nearly seen":         {see("3/0 adding target=3 n1 n2 n3:notReady"), "scale 3"},
+	rules{
+		"not yet":                     {"3/3 uncertain answerLost removing target=2 n1 n2 n3:gone", "2 free; drained n3"},
+		"down, and the replicas rose": {"3/3 uncertain answerLost mayResend removing target=2 n1 n2 n3:gone", "scale 3; 2 free; drained n3"},
+		"down, and the replicas fell": {"1/3 uncertain answerLost mayResend removing target=2 n1 n2 n3:gone", "scale 2; 2 free; drained n3"},
+		"up, fell: first nodes drain": {"1/5 uncertain answerLost mayResend adding target=5 n1 n2 n3", "evict n3, evict n2; 3 free; after 5s"},
+		"down, and it is seen":        {"2/3 uncertain answerLost removing target=2 n1 n2", "2 free; reached"},
+		"up, and it is seen":          {"3/3 uncertain answerLost mayResend adding target=3 n1 n2 n3", "3 free; reached"},
+		"up, and it is nearly seen":   {"3/3 uncertain answerLost mayResend adding target=3 n1 n2 n3:notReady", "scale 3; 3 free"},
+	}.check(t)
+}
+
+// TestPresent checks which nodes' machines appear to exist, which are known to, and how many workers the portal appears to run.
+func TestPresent(t *testing.T) {
+	tests := rules{
+		"one too many, and two are not Ready: the one that no Machine holds":         {"0/1 n1:notReady n2:notReady m2/n2", "n2; n2; 1"},
+		"a Machine that was released holds none":                                     {"0/2 n1:notReady n2:notReady n3:notReady m1/n1 m2/n2:detached m3/n3", "n1 n3; n1 n3; 2"},
+		"uncertain: not Ready for five minutes, and more are desired than are Ready": {"1/1 uncertain n3:lost", "; ; 0"},
+		"uncertain: it may still have to go":                                         {"0/1 uncertain n3:lost", "n3; n3; 1"},
+		"uncertain, and new since the last scale":                                    {"2/2 uncertain n1 n5:recent before n1 n2 n3 n4", "n1 n5; n1; 2"},
+		"uncertain: new since the last, and Ready":                                   {"2/2 uncertain n1 n5 before n1 n2 n3 n4", "n1 n5; n1 n5; 2"},
 	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			test.view.ClusterID, test.view.SizeUncertain, test.view.AnswerLost, test.view.Now = "c1", true, true, epoch.Add(time.Hour)
-			test.view.Size = max(3, test.view.Target)
-			early := Decide(test.view)
-			if early.Scale || early.Reached != (test.want == "reached") {
-				t.Errorf("before it may ask: %s, reached %t", request(early), early.Reached)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			names := func(list []NodeSnapshot) string {
+				var all []string
+				for _, s := range list {
+					all = append(all, s.Name)
+				}
+				return strings.Join(all, " ")
 			}
-			test.view.MayResend = true
-			plan := Decide(test.view)
-			got := request(plan)
-			if plan.Reached {
-				got += "reached"
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
+			p := Decide(see(test.view))
+			if diff := cmp.Diff(test.want, fmt.Sprintf("%s; %s; %d", names(Snapshot(p.Present)), names(p.Before), p.Counted)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -121,35 +121,19 @@ func TestAskAgain(t *testing.T) {
 // without a Machine that have not been Ready for long count as gone. Drained ones only do if more workers are desired than are
 // Ready (see present). While the order is assumed, a request removes one node at most, or as many as are not Ready.
 func TestUncertainSizeIsSafe(t *testing.T) {
-	kinds := []struct {
-		node  func(*Node)
-		bound bool
-	}{
-		{func(*Node) {}, true}, {func(*Node) {}, false}, {gone, false}, {evicting, false}, {notReady, true}, {notReady, false}, {lost, false},
-		{func(n *Node) { gone(n); lost(n) }, false},
-	}
-	requests := 0
-	for total := range 4 {
-		choices := 1
-		for range total {
-			choices *= len(kinds)
-		}
-		for choice := range choices {
-			var nodes []Node
-			var machines []Machine
-			for i, rest := 0, choice; i < total; i, rest = i+1, rest/len(kinds) {
-				kind := kinds[rest%len(kinds)]
-				name := string(rune('1' + i))
-				nodes = append(nodes, node("n"+name, kind.node))
-				if kind.bound {
-					machines = append(machines, machine("m"+name, "n"+name))
-				}
-			}
-			for _, order := range []Order{Newest, Oldest} {
-				requests += judgeUncertain(t, View{Order: order, Nodes: nodes, Machines: machines})
-				judgeUncertain(t, View{Order: order, OrderAssumed: true, Nodes: nodes, Machines: machines})
+	kinds := []string{"n%[1]d m%[1]d/n%[1]d", "n%[1]d", "n%[1]d:gone", "n%[1]d:evicting", "n%[1]d:notReady m%[1]d/n%[1]d", "n%[1]d:notReady", "n%[1]d:lost", "n%[1]d:gone:lost"}
+	requests, clusters := 0, []string{""}
+	for i := range 4 {
+		var larger []string
+		for _, cluster := range clusters {
+			requests += judgeUncertain(t, see("Newest "+cluster)) + judgeUncertain(t, see("Oldest "+cluster))
+			judgeUncertain(t, see("Newest assumed "+cluster))
+			judgeUncertain(t, see("Oldest assumed "+cluster))
+			for _, kind := range kinds {
+				larger = append(larger, cluster+" "+fmt.Sprintf(kind, i+1))
 			}
 		}
+		clusters = larger
 	}
 	if requests == 0 {
 		t.Error("nothing was asked for")
@@ -158,7 +142,7 @@ func TestUncertainSizeIsSafe(t *testing.T) {
 
 // judgeUncertain decides with every number of replicas and every size, judges the requests, and counts them.
 func judgeUncertain(t *testing.T, v View) (requests int) {
-	v.ClusterID, v.SizeUncertain, v.Now = "c1", true, epoch.Add(time.Hour)
+	v.SizeUncertain = true
 	ready := keep(v.Nodes, func(n Node) bool { return n.Ready })
 	for v.Desired = range len(v.Nodes) + 2 {
 		for v.Size = len(ready); v.Size <= len(v.Nodes)+1; v.Size++ {

@@ -42,21 +42,12 @@ func (w *world) upgrade(laps int) (replaced int) {
 			if i > 0 {
 				back = 0
 			}
-			if missing := w.missing(); missing > len(w.away)+back {
+			missing := filter(w.machines, func(m *model) bool { return !m.Deleting && !w.ready(m) })
+			if len(missing) > len(w.away)+back {
 				w.dump()
-				w.fail("%d live Machines are not Ready while the portal has %d nodes away", missing, len(w.away))
+				w.fail("%d live Machines are not Ready while the portal has %d nodes away", len(missing), len(w.away))
 			}
 		}
 	}
 	return replaced
-}
-
-// missing counts the live Machines that are not Ready.
-func (w *world) missing() (n int) {
-	for _, m := range w.machines {
-		if !m.Deleting && !w.ready(m) {
-			n++
-		}
-	}
-	return n
 }

@@ -2,8 +2,6 @@
 
 package claims
 
-import "slices"
-
 // carryOut does one write, and reports whether its object still exists.
 func (w *world) carryOut(write Write) bool {
 	w.say("%s: %s", write.brief(), write.Why)
@@ -44,9 +42,7 @@ func (w *world) annotate(m *model, seen, want Machine) {
 		m.PreTerminate = want.PreTerminate && !m.Deleting
 	}
 	m.DeleteFirst = m.DeleteFirst || want.DeleteFirst
-	if want.Shielded != seen.Shielded {
-		m.Shielded = want.Shielded
-	}
+	put(&m.Shielded, seen.Shielded, want.Shielded)
 }
 
 // bind writes the claim of a Machine.
@@ -72,8 +68,7 @@ func (w *world) carryOutNode(write Write) bool {
 	seen, want := write.Node.Seen, write.Node.Want
 	n := w.node(seen.UID)
 	if n == nil {
-		another := slices.ContainsFunc(w.nodes, func(o *kubeNode) bool { return o.Name == seen.Name })
-		return !another && want.ProviderID == seen.ProviderID
+		return w.named(seen.Name) == nil && want.ProviderID == seen.ProviderID
 	}
 	switch {
 	case write.Step == DrainNode:
@@ -82,32 +77,20 @@ func (w *world) carryOutNode(write Write) bool {
 	case write.Step == DeleteNode && n.running:
 		w.fail("the provider deletes Node %s of a machine that runs", n.Name)
 	case write.Step == DeleteNode:
-		w.nodes = slices.DeleteFunc(w.nodes, func(o *kubeNode) bool { return o == n })
+		w.nodes = without(w.nodes, n)
 		return true
 	}
-	if want.ProviderID != seen.ProviderID {
-		if w.ids {
-			w.fail("the provider gives %s a providerID, and the portal can never correct it", n.Name)
-		}
-		n.ProviderID = want.ProviderID
+	switch {
+	case want.ProviderID != seen.ProviderID && w.ids:
+		w.fail("the provider gives %s a providerID, and the portal can never correct it", n.Name)
+	case want.DrainState != seen.DrainState && !want.Cordoned && w.operation == RemovingNodes && len(w.running()) > w.target:
+		w.fail("%s is made schedulable while the portal removes nodes", n.Name)
 	}
-	if want.DrainState != seen.DrainState {
-		if !want.Cordoned && w.operation == RemovingNodes && len(w.running()) > w.target {
-			w.fail("%s is made schedulable while the portal removes nodes", n.Name)
-		}
-		n.DrainState = want.DrainState
-	}
-	if want.DrainRules != seen.DrainRules {
-		n.DrainRules = want.DrainRules
-	}
-	if want.Batch != seen.Batch {
-		n.Batch = want.Batch
-	}
-	if want.Remediated != seen.Remediated {
-		n.Remediated = want.Remediated
-	}
-	if want.ScaleDownDisabled != seen.ScaleDownDisabled {
-		n.ScaleDownDisabled = want.ScaleDownDisabled
-	}
+	put(&n.ProviderID, seen.ProviderID, want.ProviderID)
+	put(&n.DrainState, seen.DrainState, want.DrainState)
+	put(&n.DrainRules, seen.DrainRules, want.DrainRules)
+	put(&n.Batch, seen.Batch, want.Batch)
+	put(&n.Remediated, seen.Remediated, want.Remediated)
+	put(&n.ScaleDownDisabled, seen.ScaleDownDisabled, want.ScaleDownDisabled)
 	return true
 }
