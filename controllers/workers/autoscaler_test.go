@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,44 +23,6 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
-
-// TestScaleDownAnnotation checks that disableScaleDown never touches a value of the user, and that enableScaleDown removes only
-// what it has set.
-func TestScaleDownAnnotation(t *testing.T) {
-	const users, ours = scaleDownDisabled, infrav1.ScaleDownDisabledAnnotation
-	type notes map[string]string
-	tests := map[string]struct {
-		before            notes
-		byUser            bool
-		disabled, enabled notes // after disableScaleDown, and after enableScaleDown of the original. nil means that a plan never does that
-	}{
-		"nothing":                       {notes{}, false, notes{users: "true", ours: ""}, notes{}},
-		"disabled":                      {notes{users: "true", ours: ""}, false, notes{users: "true", ours: ""}, notes{}},
-		"the user's true":               {notes{users: "true"}, true, notes{users: "true"}, notes{users: "true"}},
-		"the user's false":              {notes{users: "false"}, true, notes{users: "false"}, notes{users: "false"}},
-		"the user has changed it since": {notes{users: "false", ours: ""}, false, nil, notes{users: "false"}},
-		"the user has removed it since": {notes{ours: ""}, false, notes{users: "true", ours: ""}, notes{}},
-		"other annotations stay":        {notes{"a": "b"}, false, notes{"a": "b", users: "true", ours: ""}, notes{"a": "b"}},
-		"the user has removed our mark": {notes{users: "true", "a": "b"}, true, notes{users: "true", "a": "b"}, notes{users: "true", "a": "b"}},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			one, other := nodeWith(), nodeWith()
-			one.Annotations, other.Annotations = maps.Clone(test.before), maps.Clone(test.before)
-			if got := setByUser(one); got != test.byUser {
-				t.Errorf("set by the user: %t", got)
-			}
-			disableScaleDown(one)
-			if diff := cmp.Diff(test.disabled, notes(one.Annotations)); diff != "" && test.disabled != nil {
-				t.Errorf("disabled: %s", diff)
-			}
-			enableScaleDown(other)
-			if diff := cmp.Diff(test.enabled, notes(other.Annotations)); diff != "" {
-				t.Errorf("enabled: %s", diff)
-			}
-		})
-	}
-}
 
 // TestMayLose checks which MachineDeployments the cluster autoscaler may scale, and of which it may remove a worker now. It keeps their minimum.
 func TestMayLose(t *testing.T) {
@@ -121,7 +82,7 @@ func TestCapacityOfEachTemplate(t *testing.T) {
 	}
 }
 
-// pods is a workload cluster that hands out its Pods, or their metadata, one at a time, and counts how often the first metadata is asked for.
+// pods is a workload cluster that hands out its Pods, or their metadata, and counts how often their metadata is asked for.
 type pods struct {
 	client.Client
 	all   []corev1.Pod
@@ -133,29 +94,17 @@ func newPods(t *testing.T) *pods {
 	t.Helper()
 	p := &pods{}
 	p.Client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(newScheme(t)).Build(), interceptor.Funcs{
-		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			options := (&client.ListOptions{}).ApplyOptions(opts)
-			from, _ := strconv.Atoi(options.Continue)
-			metadata, _ := list.(*metav1.PartialObjectMetadataList)
-			if from == 0 && metadata != nil {
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			switch list := list.(type) {
+			case *corev1.PodList:
+				list.Items = p.all
+			case *metav1.PartialObjectMetadataList:
 				p.looks++
-			}
-			if p.err != nil {
-				return p.err
-			}
-			to := min(from+1, len(p.all))
-			for _, pod := range p.all[from:to] {
-				if metadata != nil {
-					metadata.Items = append(metadata.Items, metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta})
-					continue
+				for _, pod := range p.all {
+					list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta})
 				}
-				full := list.(*corev1.PodList)
-				full.Items = append(full.Items, pod)
 			}
-			if to < len(p.all) {
-				list.SetContinue(strconv.Itoa(to))
-			}
-			return nil
+			return p.err
 		},
 	})
 	return p

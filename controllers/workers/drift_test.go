@@ -27,37 +27,6 @@ func present(uids ...string) func(*scene) {
 	}
 }
 
-// TestDrift checks when the number of nodes counts as changed by others, and that the sets of nodes have different names.
-func TestDrift(t *testing.T) {
-	tests := map[string]struct {
-		s     *scene
-		drift bool
-	}{
-		"as many as the size":     {passed(present("1", "2", "3")), false},
-		"fewer":                   {passed(present("1", "2")), true},
-		"others, and fewer":       {passed(present("1", "3")), true},
-		"more":                    {passed(present("1", "2", "3", "4")), true},
-		"none":                    {passed(present()), true},
-		"while an operation runs": {passed(present("1", "2"), inFlight(operation.Operation{Type: operation.Upgrade})), false},
-		"of uncertain size":       {passed(present("1", "2"), func(s *scene) { s.Record.SizeUncertain = true }), false},
-		"of unknown size":         {passed(present("1", "2"), func(s *scene) { s.Record.Size = operation.SizeUnknown }), false},
-		"of size 0, and one":      {passed(present("1"), func(s *scene) { s.Record.Size = 0 }), true},
-		"more Nodes, as many run": {passed(present("1", "2", "3", "4"), func(s *scene) { s.plan.Counted = 3 }), false},
-		"Nodes as many, more run": {passed(present("1", "2", "3"), func(s *scene) { s.plan.Counted = 4 }), true},
-	}
-	seen := map[string]string{}
-	for title, test := range tests {
-		name := driftOf(&test.s.Pass, test.s.plan)
-		if (name != "") != test.drift {
-			t.Errorf("%s: %q", title, name)
-		}
-		if other, found := seen[name]; found && name != "" {
-			t.Errorf("%s is the same as %s: %s", title, other, name)
-		}
-		seen[name] = title
-	}
-}
-
 // drifting is a cluster whose size is 3, whose nodes others change.
 type drifting struct {
 	*testing.T
@@ -152,6 +121,7 @@ func TestDriftInterrupted(t *testing.T) {
 		"as many as the size":       present("1", "2", "3"),
 		"an operation ran":          inFlight(operation.Operation{Type: operation.Upgrade}),
 		"the size became uncertain": func(s *scene) { s.Record.SizeUncertain = true },
+		"the size became unknown":   func(s *scene) { s.Record.Size = operation.SizeUnknown },
 	} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

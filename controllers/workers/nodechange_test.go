@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -34,22 +33,16 @@ func TestNodeChanged(t *testing.T) {
 			ready(corev1.ConditionTrue, later)(n)
 			n.ResourceVersion, n.Status.Conditions[0].Reason, n.Status.Conditions[0].Message = "2", "KubeletReady", "posting"
 		}, false},
-		"the managed fields":        {nil, func(n *corev1.Node) { n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}} }, false},
 		"images":                    {nil, func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{Names: []string{"a"}}} }, false},
 		"volumes":                   {nil, func(n *corev1.Node) { n.Status.VolumesInUse = []corev1.UniqueVolumeName{"a"} }, false},
-		"addresses":                 {nil, func(n *corev1.Node) { n.Status.Addresses = []corev1.NodeAddress{{Address: "10.0.0.1"}} }, false},
-		"what may be allocated":     {nil, func(n *corev1.Node) { n.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("1")} }, false},
 		"a label":                   {nil, func(n *corev1.Node) { n.Labels = map[string]string{"by": "a user"} }, true},
 		"an annotation of others":   {nil, note("volumes.kubernetes.io/controller-managed-attach-detach", "true"), false},
-		"it changes":                {note("their.example/ttl", "0"), note("their.example/ttl", "300"), false},
 		"a taint of others":         {nil, taint("their.example/taint"), false},
 		"from not Ready to unknown": {ready(corev1.ConditionFalse, later), ready(corev1.ConditionUnknown, later), true},
 		"another condition": {nil, func(n *corev1.Node) {
 			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "Broken", Status: corev1.ConditionTrue})
 		}, true},
-		"a condition that goes":      {nil, func(n *corev1.Node) { n.Status.Conditions = nil }, true},
 		"a cordon":                   {nil, cordon, true},
-		"another kernel":             {nil, func(n *corev1.Node) { n.Status.NodeInfo.KernelVersion = "6.1" }, false},
 		"drained":                    {nil, note(infrav1.DrainedAnnotation, "x"), true},
 		"held by another MachineSet": {note(clusterv1.OwnerNameAnnotation, "a-1"), note(clusterv1.OwnerNameAnnotation, "a-2"), true},
 	}

@@ -33,14 +33,10 @@ func TestNoteOrder(t *testing.T) {
 		undrained       []string
 		events          []string // a word of each
 	}{
-		"as observed before":        {"", claims.Newest, claims.Newest, nil, nil},
-		"as assumed":                {"", "", claims.Newest, nil, nil},
-		"another one":               {"", "", claims.Oldest, nil, []string{"order Oldest"}},
-		"none":                      {"", claims.Newest, claims.Random, nil, []string{"spec.removalOrder"}},
-		"nothing was learned":       {"", claims.Oldest, claims.Oldest, nil, nil},
-		"nor before":                {"", "", "", nil, nil},
-		"another one than was set":  {"Newest", "", claims.Oldest, nil, nil},
-		"none, although one is set": {"Newest", claims.Oldest, claims.Random, nil, nil},
+		"as assumed":  {"", "", claims.Newest, nil, nil},
+		"another one": {"", "", claims.Oldest, nil, []string{"order Oldest"}},
+		"none":        {"", claims.Newest, claims.Random, nil, []string{"spec.removalOrder"}},
+		"nor before":  {"", "", "", nil, nil},
 		"Pods were killed, in the order that is observed": {"", claims.Newest, claims.Newest, []string{"w4"}, []string{"removed w4", "removed w4"}},
 		"and in one that the user has set":                {"Newest", "", claims.Oldest, []string{"w1"}, []string{"spec.removalOrder is Newest", "removed w1"}},
 	}
@@ -73,15 +69,5 @@ func TestNoteOrder(t *testing.T) {
 				t.Errorf("another event: %s", <-recorder.Events)
 			}
 		})
-	}
-}
-
-// TestNoteOrderNotObserved checks that nothing is written while no scale-down was compared.
-func TestNoteOrderNotObserved(t *testing.T) {
-	s := scaledDown() // a write would panic: there is no client
-	s.plan.Evidence.Order = claims.Oldest
-	err := recordOrder(t.Context(), &s.Pass, s.plan)
-	if before, _ := nodesBefore(s.Last); err != nil || before == nil {
-		t.Errorf("%v, %v", err, before)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
@@ -31,28 +30,19 @@ func TestWorkersMessages(t *testing.T) {
 		names   []string // in the message, in this order
 		hides   []string
 	}{
-		"a scale runs": {[]func(*scene){settled, inFlight(operation.Operation{Type: operation.Scale, From: 3, Target: "5", JobID: "job-1"})},
-			outcome.Wait, infrav1.ScalingUpReason, []string{"from 3 to 5", "job-1"}, nil},
 		"a scale down runs, and Machines drain": {[]func(*scene){settled, inFlight(operation.Operation{Type: operation.Scale, From: 5, Target: "3", JobID: "job-1"}), machinesDrain("m1")},
 			outcome.Wait, infrav1.ScalingDownReason, []string{"from 5 to 3", "job-1"}, []string{"m1"}},
 		"Machines drain": {[]func(*scene){machinesDrain("m2", "m1")}, outcome.Wait, infrav1.DrainingReason, []string{"2", "m1, m2"}, nil},
-		"Machines and nodes drain": {[]func(*scene){machinesDrain("m1"), nodesDrain("n1")}, outcome.Wait, infrav1.DrainingReason,
-			[]string{"m1"}, []string{"n1"}},
-		"nodes drain": {[]func(*scene){nodesDrain("n2", "n1")}, outcome.Wait, infrav1.DrainingReason, []string{"2", "n1, n2"}, nil},
 		"nodes drain, and a Pod is held": {[]func(*scene){nodesDrain("n2", "n1"), func(s *scene) {
 			s.drains = map[string]string{"n2": "Pod default/db: cannot evict pod", "n9": "Pod default/other"}
 		}}, outcome.Wait, infrav1.DrainingReason, []string{"n1", "n2", "Pod default/db: cannot evict pod"}, []string{"other"}},
 		"nodes drain while something else runs": {[]func(*scene){nodesDrain("n1"), upgrade}, outcome.Wait, infrav1.DrainingReason, []string{"n1"}, []string{"v1.37.0"}},
-		"an upgrade runs, and a Machine has no node": {[]func(*scene){settled, upgrade, func(s *scene) { s.plan.Unbound = 1 }},
-			outcome.Wait, infrav1.WaitingForOperationReason, []string{"upgrade to v1.37.0"}, nil},
 		"an upgrade runs, and a node is away": {[]func(*scene){settled, upgrade, func(s *scene) { s.plan.Present = s.plan.Present[:2] }},
 			outcome.Wait, infrav1.WaitingForOperationReason, []string{"upgrade to v1.37.0"}, nil},
 		"an upgrade runs, and all is well":         {[]func(*scene){settled, upgrade}, outcome.Done, "", nil, []string{"v1.37.0"}},
 		"an upgrade runs, and a node is not Ready": {[]func(*scene){settled, upgrade, notReadyNodes("n1")}, outcome.Done, "", nil, []string{"n1"}},
 		"a template that the portal cannot honor": {[]func(*scene){settled, mismatched("m2", "m1")}, outcome.Stalled, infrav1.TemplateNotHonoredReason,
 			[]string{"m1, m2", "small", "ops", "Revert"}, nil},
-		"that and everything else": {[]func(*scene){mismatched("m1"), notReadyNodes("n1"), func(s *scene) { s.plan.Desired, s.plan.Unbound = 5, 2 }},
-			outcome.Stalled, infrav1.TemplateNotHonoredReason, []string{"m1"}, []string{"n1"}},
 		"nodes are missing":             {[]func(*scene){func(s *scene) { s.plan.Desired, s.plan.Unbound = 5, 2 }}, outcome.Wait, infrav1.WaitingForNodesReason, []string{"3 of 5"}, nil},
 		"no node is Ready for Machines": {[]func(*scene){settled, func(s *scene) { s.plan.Unbound = 2 }}, outcome.Wait, infrav1.WaitingForNodesReason, []string{"2 Machines"}, nil},
 		"nodes are not initialized": {[]func(*scene){settled, func(s *scene) {
@@ -73,21 +63,14 @@ func TestWorkersMessages(t *testing.T) {
 		"ready":                  {[]func(*scene){settled}, outcome.Done, "", nil, nil},
 		"ready, and a MachineDeployment is paused": {[]func(*scene){settled, noted("MachineDeployment w is paused")}, outcome.Done, "",
 			[]string{"MachineDeployment w is paused"}, nil},
-		"a node is not Ready, and a MachineDeployment is paused": {[]func(*scene){settled, notReadyNodes("n1"), noted("MachineDeployment w is paused")}, outcome.Wait,
-			infrav1.NodesNotReadyReason, []string{"n1", "MachineDeployment w is paused"}, nil},
 		"ready, autoscaled, and the Pods cannot be listed": {[]func(*scene){settled, scaledBy(""), func(s *scene) { s.pins.problem = "no quorum" }}, outcome.Done,
 			infrav1.ScaleDownDisabledReason, []string{"autoscaler", "no quorum"}, nil},
 		"ready, adopted with other control nodes": {[]func(*scene){settled, adoptedWith(3, 1)}, outcome.Done, "", []string{"3 control nodes", "spec.replicas is 1"}, nil},
 		"ready, adopted with as many":             {[]func(*scene){settled, adoptedWith(3, 3)}, outcome.Done, "", nil, []string{"control"}},
 		"the namespace goes": {[]func(*scene){settled, func(s *scene) { s.desired.ending, s.Cluster.Namespace = true, "fleet" }}, outcome.Blocked,
 			infrav1.DeletingReason, []string{"namespace fleet"}, nil},
-		"ready, autoscaled": {[]func(*scene){settled, scaledBy("")}, outcome.Done, "", nil, []string{"autoscaler"}},
 		"ready, autoscaled, no order": {[]func(*scene){settled, scaledBy("Random")}, outcome.Done, infrav1.ScaleDownDisabledReason,
 			[]string{"autoscaler", "spec.removalOrder"}, nil},
-		"ready, autoscaled, no order found": {[]func(*scene){settled, scaledBy(""), func(s *scene) { s.Record.RemovalOrder.Order = claims.Random }}, outcome.Done,
-			infrav1.ScaleDownDisabledReason, []string{"autoscaler", "spec.removalOrder"}, nil},
-		"ready, no order, not autoscaled": {[]func(*scene){settled, func(s *scene) { s.ControlPlane.Spec.RemovalOrder = "Random" }}, outcome.Done, "",
-			nil, []string{"autoscaler"}},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

@@ -21,7 +21,6 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
 	"github.com/capportal/cluster-api-provider-portal/test/schemes"
-	"github.com/capportal/cluster-api-provider-portal/test/topologies"
 )
 
 // aPool has three replicas, a drain timeout of a minute, and lists Node n1.
@@ -73,16 +72,6 @@ func TestPoolView(t *testing.T) {
 	}
 }
 
-// TestDrainRulesOfPool checks that the MachinePool decides how the pool's nodes are drained.
-func TestDrainRulesOfPool(t *testing.T) {
-	d := Members{pool: aPool()}
-	for id, want := range map[string]int32{"portal://c/n1": 60, "portal://c/n2": 0} {
-		if got := d.drainRules(&corev1.Node{Spec: corev1.NodeSpec{ProviderID: id}}).TimeoutSeconds; got != want {
-			t.Errorf("%s: %d s, want %d s", id, got, want)
-		}
-	}
-}
-
 func TestMismatchedPool(t *testing.T) {
 	for title, test := range map[string]struct {
 		workers *infrav1.WorkerParameters
@@ -95,21 +84,6 @@ func TestMismatchedPool(t *testing.T) {
 		if got := aPool().mismatched(test.workers); got != test.want {
 			t.Errorf("%s: %t, want %t", title, got, test.want)
 		}
-	}
-}
-
-// TestTopologyAwaitsPools checks that the pools of a topology count until they exist.
-func TestTopologyAwaitsPools(t *testing.T) {
-	cluster := topologies.With(2)
-	cluster.Spec.Topology.Workers.MachinePools = []clusterv1.MachinePoolTopology{{Name: "pool", Replicas: ptr.To[int32](3)}}
-	_, got := TopologyOf(cluster, Members{})
-	if diff := cmp.Diff(Awaited{Names: []string{"a", "pool"}, Replicas: 5}, got); diff != "" {
-		t.Error(diff)
-	}
-	made := clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{clusterv1.ClusterTopologyMachinePoolNameLabel: "pool"}}}
-	_, got = TopologyOf(cluster, Members{deployments: []clusterv1.MachineDeployment{topologies.DeploymentOf("a")}, pools: []clusterv1.MachinePool{made}})
-	if diff := cmp.Diff(Awaited{}, got); diff != "" {
-		t.Error(diff)
 	}
 }
 

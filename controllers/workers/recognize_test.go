@@ -77,20 +77,18 @@ func TestRecognized(t *testing.T) {
 		selector                   *metav1.LabelSelector
 		holds                      string // a part of the message
 	}{
-		"marked":                             {unmarked: 2, marked: 3, last: operation.Create},
-		"not shown at all":                   {unmarked: 2, last: operation.Create},
-		"not marked":                         {unmarked: 5, last: operation.Create, holds: "workerNodeSelector"},
-		"more than that, so somebody added":  {unmarked: 6, last: operation.Create},
-		"some are marked":                    {unmarked: 4, marked: 1, last: operation.Create},
-		"bound before":                       {unmarked: 5, last: operation.Create, bound: true},
-		"scaled since":                       {unmarked: 5, last: operation.Scale},
-		"adopted":                            {unmarked: 5},
-		"selected":                           {unmarked: 5, selected: 2, last: operation.Create, selector: selector},
-		"none is selected":                   {unmarked: 5, last: operation.Create, selector: selector, holds: "selects none of 5"},
-		"none is selected of none":           {last: operation.Create, selector: selector},
-		"a selector that is none":            {unmarked: 5, selector: &metav1.LabelSelector{MatchLabels: map[string]string{"!": ""}}, holds: "not a valid label selector"},
-		"none is selected, long after":       {unmarked: 5, bound: true, selector: selector, holds: "selects none of 5"},
-		"fewer than the size, none of which": {unmarked: 1, last: operation.Create},
+		"marked":                       {unmarked: 2, marked: 3, last: operation.Create},
+		"not shown at all":             {unmarked: 2, last: operation.Create},
+		"not marked":                   {unmarked: 5, last: operation.Create, holds: "workerNodeSelector"},
+		"some are marked":              {unmarked: 4, marked: 1, last: operation.Create},
+		"bound before":                 {unmarked: 5, last: operation.Create, bound: true},
+		"scaled since":                 {unmarked: 5, last: operation.Scale},
+		"adopted":                      {unmarked: 5},
+		"selected":                     {unmarked: 5, selected: 2, last: operation.Create, selector: selector},
+		"none is selected":             {unmarked: 5, last: operation.Create, selector: selector, holds: "selects none of 5"},
+		"none is selected of none":     {last: operation.Create, selector: selector},
+		"a selector that is none":      {unmarked: 5, selector: &metav1.LabelSelector{MatchLabels: map[string]string{"!": ""}}, holds: "not a valid label selector"},
+		"none is selected, long after": {unmarked: 5, bound: true, selector: selector, holds: "selects none of 5"},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

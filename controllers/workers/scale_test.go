@@ -17,12 +17,10 @@ func TestMostWorkers(t *testing.T) {
 		workers, size, nodes int
 		want                 bool
 	}{
-		"a creation":                             {maxWorkers, operation.SizeUnknown, 0, true},
 		"too large a creation":                   {maxWorkers + 1, operation.SizeUnknown, 0, false},
 		"a scale-up":                             {maxWorkers, 2, 2, true},
 		"too large a scale-up":                   {maxWorkers + 1, maxWorkers, maxWorkers, false},
 		"a scale-down from beyond":               {700, 800, 800, true},
-		"of an adopted cluster":                  {700, operation.SizeUnknown, 800, true},
 		"a scale-up from beyond":                 {801, 800, 800, false},
 		"the size of nodes that have not joined": {800, 800, 300, true},
 	} {
@@ -43,13 +41,10 @@ func TestActivityOf(t *testing.T) {
 		on claims.Activity
 	}{
 		"none":                   {nil, claims.Idle},
-		"create":                 {&operation.Operation{Type: operation.Create, Target: "a-1"}, claims.ReplacingNodes},
 		"upgrade":                {&operation.Operation{Type: operation.Upgrade, Target: "v1.36.3"}, claims.ReplacingNodes},
-		"delete":                 {&operation.Operation{Type: operation.Delete, Target: "id"}, claims.ReplacingNodes},
 		"scale up":               {&operation.Operation{Type: operation.Scale, From: 3, Target: "5"}, claims.AddingNodes},
 		"scale down":             {&operation.Operation{Type: operation.Scale, From: 5, Target: "3"}, claims.RemovingNodes},
 		"scale to the same size": {&operation.Operation{Type: operation.Scale, From: 3, Target: "3"}, claims.AddingNodes},
-		"lost scale down":        {&operation.Operation{Type: operation.Scale, From: 5, Target: "3", Unknown: "cut off"}, claims.RemovingNodes},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

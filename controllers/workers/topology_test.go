@@ -7,52 +7,37 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/capportal/cluster-api-provider-portal/test/topologies"
 )
 
+// TestTopologyOf checks which MachineDeployments and MachinePools of a topology count until they exist.
 func TestTopologyOf(t *testing.T) {
 	alone := clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "a"}} // not of the topology, although its name is
+	pooled := topologies.With(2, 3)
+	pooled.Spec.Topology.Workers.MachinePools = []clusterv1.MachinePoolTopology{{Name: "pool", Replicas: ptr.To[int32](4)}}
+	made := clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{clusterv1.ClusterTopologyMachinePoolNameLabel: "pool"}}}
 	tests := map[string]struct {
-		cluster     *clusterv1.Cluster
-		deployments []clusterv1.MachineDeployment
-		want        Awaited
+		cluster *clusterv1.Cluster
+		members Members
+		want    Awaited
 	}{
-		"no topology":                 {&clusterv1.Cluster{}, []clusterv1.MachineDeployment{alone}, Awaited{}},
-		"none is there":               {topologies.With(2, 3), []clusterv1.MachineDeployment{alone}, Awaited{Names: []string{"a", "b"}, Replicas: 5}},
-		"one is there":                {topologies.With(2, 3), []clusterv1.MachineDeployment{topologies.DeploymentOf("a")}, Awaited{Names: []string{"b"}, Replicas: 3}},
-		"all are there, and one more": {topologies.With(2, 3), []clusterv1.MachineDeployment{topologies.DeploymentOf("b"), topologies.DeploymentOf("a"), topologies.DeploymentOf("c")}, Awaited{}},
-		"no replicas are one":         {topologies.With(-1, 0), nil, Awaited{Names: []string{"a", "b"}, Replicas: 1}},
+		"no topology":         {&clusterv1.Cluster{}, Members{deployments: []clusterv1.MachineDeployment{alone}}, Awaited{}},
+		"none exists":         {pooled, Members{deployments: []clusterv1.MachineDeployment{alone}}, Awaited{Names: []string{"a", "b", "pool"}, Replicas: 9}},
+		"one exists":          {pooled, Members{deployments: []clusterv1.MachineDeployment{topologies.DeploymentOf("a")}}, Awaited{Names: []string{"b", "pool"}, Replicas: 7}},
+		"the pool exists":     {pooled, Members{pools: []clusterv1.MachinePool{made}}, Awaited{Names: []string{"a", "b"}, Replicas: 5}},
+		"no replicas are one": {topologies.With(-1, 0), Members{}, Awaited{Names: []string{"a", "b"}, Replicas: 1}},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			made, got := TopologyOf(test.cluster, Members{deployments: test.deployments})
+			made, got := TopologyOf(test.cluster, test.members)
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)
 			}
-			if wanted := len(test.cluster.Spec.Topology.Workers.MachineDeployments); len(made)+len(got.Names) != wanted {
-				t.Errorf("%d made and %d awaited, of %d", len(made), len(got.Names), wanted)
-			}
-		})
-	}
-}
-
-// TestKeptFor: existing workers are kept for MachineDeployments that do not exist yet, and none are added for them.
-func TestKeptFor(t *testing.T) {
-	tests := map[string]struct{ awaited, sum, size, want int }{
-		"nothing is awaited":                 {0, 2, 5, 0},
-		"all are there":                      {3, 2, 5, 3},
-		"more are there than anybody wants":  {3, 2, 9, 3},
-		"some are there":                     {3, 2, 4, 2},
-		"the cluster is yet to grow":         {3, 5, 4, 0},
-		"the size is not known":              {3, 2, -1, 0},
-		"the first of two has just appeared": {3, 0, 3, 3},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			if got := (&Desired{sum: test.sum, Awaited: Awaited{Replicas: test.awaited}}).kept(test.size); got != test.want {
-				t.Errorf("%d, want %d", got, test.want)
+			if title == "one exists" && (len(made) != 1 || made[0].Name != topologies.DeploymentOf("a").Name) {
+				t.Errorf("made: %v", made)
 			}
 		})
 	}

@@ -86,7 +86,6 @@ func TestNodeViews(t *testing.T) {
 		pinned bool
 		want   claims.Node
 	}{
-		"plain":                     {nodeWith(), false, plain(func(*claims.Node) {})},
 		"Ready":                     {nodeWith(condition(corev1.NodeReady, corev1.ConditionTrue)), false, plain(func(n *claims.Node) { n.Ready = true })},
 		"not Ready":                 {nodeWith(condition(corev1.NodeReady, corev1.ConditionUnknown)), false, plain(func(n *claims.Node) { n.NotReadySince = moment })},
 		"sick":                      {nodeWith(condition("Broken", corev1.ConditionTrue)), false, plain(func(n *claims.Node) { n.HasUnhealthyCondition = true })},
@@ -95,15 +94,12 @@ func TestNodeViews(t *testing.T) {
 		"held by a Machine before":  {nodeWith(note(clusterv1.OwnerNameAnnotation, "a-1")), false, plain(func(n *claims.Node) { n.LastMachineSet = "a-1" })},
 		"tainted by the autoscaler": {nodeWith(taint(autoscalerTaint)), false, plain(func(n *claims.Node) { n.TaintedByAutoscaler = true })},
 		"not initialized":           {nodeWith(taint(uninitializedTaint)), false, plain(func(n *claims.Node) { n.Uninitialized = true })},
-		"tainted by others":         {nodeWith(taint("theirs")), false, plain(func(*claims.Node) {})},
 		"being drained":             {nodeWith(note(infrav1.DrainStartedAnnotation, stamp)), false, plain(func(n *claims.Node) { n.DrainStarted = moment })},
 		"drained":                   {nodeWith(note(infrav1.DrainedAnnotation, stamp)), false, plain(func(n *claims.Node) { n.Drained = moment })},
 		"remediated":                {nodeWith(note(infrav1.RemediatedAnnotation, stamp)), false, plain(func(n *claims.Node) { n.Remediated = moment })},
 		"pinned by a Pod":           {nodeWith(), true, plain(func(n *claims.Node) { n.Pinned = true })},
 		"protected by the provider": {nodeWith(note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")), false,
 			plain(func(n *claims.Node) { n.ScaleDownDisabled = true })},
-		"protected, and pinned by a Pod": {nodeWith(note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")), true,
-			plain(func(n *claims.Node) { n.ScaleDownDisabled, n.Pinned = true, true })},
 		"pinned by the user's true": {nodeWith(note(scaleDownDisabled, "true")), false, plain(func(n *claims.Node) { n.ScaleDownSetByUser, n.Pinned = true, true })},
 		"the user's false pins not": {nodeWith(note(scaleDownDisabled, "false")), false, plain(func(n *claims.Node) { n.ScaleDownSetByUser = true })},
 		"but a Pod still does":      {nodeWith(note(scaleDownDisabled, "false")), true, plain(func(n *claims.Node) { n.ScaleDownSetByUser, n.Pinned = true, true })},
@@ -145,13 +141,12 @@ func TestMachineView(t *testing.T) {
 		change both
 		want   claims.Machine
 	}{
-		"new":                     {func(*clusterv1.Machine, *infrav1.PortalMachine) {}, claims.Machine{}},
-		"with hooks":              {annotate(infrav1.PreDrainHook, infrav1.PreTerminateHook), claims.Machine{PreDrain: true, PreTerminate: true}},
-		"to be deleted first":     {annotate(clusterv1.DeleteMachineAnnotation), claims.Machine{DeleteFirst: true}},
-		"shielded":                {annotate(infrav1.ShieldAnnotation, clusterv1.MachineSkipRemediationAnnotation), claims.Machine{Shielded: true}},
-		"shielded by the user":    {annotate(clusterv1.MachineSkipRemediationAnnotation), claims.Machine{}},
-		"waits at the first hook": {deleting(clusterv1.MachineDeletingWaitingForPreDrainHookReason), claims.Machine{Deleting: true}},
-		"core drains it":          {deleting(clusterv1.MachineDeletingDrainingNodeReason), claims.Machine{Deleting: true}},
+		"new":                  {func(*clusterv1.Machine, *infrav1.PortalMachine) {}, claims.Machine{}},
+		"with hooks":           {annotate(infrav1.PreDrainHook, infrav1.PreTerminateHook), claims.Machine{PreDrain: true, PreTerminate: true}},
+		"to be deleted first":  {annotate(clusterv1.DeleteMachineAnnotation), claims.Machine{DeleteFirst: true}},
+		"shielded":             {annotate(infrav1.ShieldAnnotation, clusterv1.MachineSkipRemediationAnnotation), claims.Machine{Shielded: true}},
+		"shielded by the user": {annotate(clusterv1.MachineSkipRemediationAnnotation), claims.Machine{}},
+		"core drains it":       {deleting(clusterv1.MachineDeletingDrainingNodeReason), claims.Machine{Deleting: true}},
 		"core has drained it": {func(m *clusterv1.Machine, pm *infrav1.PortalMachine) {
 			deleting(clusterv1.MachineDeletingWaitingForPreTerminateHookReason)(m, pm)
 			m.Status.Deletion = &clusterv1.MachineDeletionStatus{NodeDrainStartTime: *now}
@@ -175,7 +170,6 @@ func TestMachineView(t *testing.T) {
 		"of an older revision":      {condition(clusterv1.MachineUpToDateCondition, metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason), claims.Machine{Outdated: true}},
 		"of an older version only":  {condition(clusterv1.MachineUpToDateCondition, metav1.ConditionFalse, "Updating"), claims.Machine{}},
 		"unhealthy":                 {condition(clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionFalse, "Any"), claims.Machine{Unhealthy: true}},
-		"healthy":                   {condition(clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionTrue, "Any"), claims.Machine{}},
 		"of a MachineDeployment": {func(m *clusterv1.Machine, _ *infrav1.PortalMachine) {
 			m.Labels = map[string]string{clusterv1.MachineSetNameLabel: "a-1", clusterv1.MachineDeploymentNameLabel: "a"}
 		}, claims.Machine{MachineSet: "a-1", Owner: "a", DrainRules: `{"labels":{"cluster.x-k8s.io/deployment-name":"a","cluster.x-k8s.io/set-name":"a-1"}}`}},

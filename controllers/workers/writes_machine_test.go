@@ -45,28 +45,9 @@ func machineWrite(step claims.Step, change func(*claims.Machine)) claims.Write {
 }
 
 var (
-	hook   = machineWrite(claims.WriteMachine, func(m *claims.Machine) { m.PreDrain, m.PreTerminate = true, true })
-	unhook = claims.Write{Step: claims.WriteMachine, Machine: claims.Change[claims.Machine]{Seen: hook.Machine.Want, Want: hook.Machine.Seen}}
-	bind   = machineWrite(claims.WriteClaim, func(m *claims.Machine) { m.ClaimProviderID, m.ClaimNode, m.ClaimNodeUID = "portal:///w", "w", "uid-w" })
-	detach = machineWrite(claims.WriteClaim, func(m *claims.Machine) { m.ClaimProviderID = claims.ReleasedProviderID("", "m") })
+	hook = machineWrite(claims.WriteMachine, func(m *claims.Machine) { m.PreDrain, m.PreTerminate = true, true })
+	bind = machineWrite(claims.WriteClaim, func(m *claims.Machine) { m.ClaimProviderID, m.ClaimNode, m.ClaimNodeUID = "portal:///w", "w", "uid-w" })
 )
-
-// TestWritesOfMachines checks that the writes of one plan change one object after the other, and read none again.
-func TestWritesOfMachines(t *testing.T) {
-	k, s := bindings(t)
-	for _, w := range []claims.Write{hook, bind, unhook, detach} {
-		if _, err := k.write(t.Context(), &s.Pass, nil, s.members, &w); err != nil {
-			t.Fatalf("%+v: %v", w, err)
-		}
-	}
-	got := &infrav1.PortalMachine{}
-	if err := k.Client.Get(t.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: "c"}, got); err != nil {
-		t.Fatal(err)
-	}
-	if got.Spec.Node == nil || got.Spec.Node.Name != "w" || !claims.IsReleased(got.Spec.ProviderID) {
-		t.Errorf("%+v", got.Spec)
-	}
-}
 
 // TestMachineIsDeletedBeforeItIsBound checks that a Machine whose deletion the plan has not seen gets no node.
 func TestMachineIsDeletedBeforeItIsBound(t *testing.T) {
