@@ -7,45 +7,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 )
-
-// TestOperationSurvives: what was put is loaded again, on an object that had no annotations before.
-func TestOperationSurvives(t *testing.T) {
-	obj := &infrav1.PortalControlPlane{}
-	if op, err := lastOf(obj); op != nil || err != nil {
-		t.Fatalf("a new object has operation %+v, %v", op, err)
-	}
-	op := New(Scale, "5")
-	op.From, op.JobID, op.Attempt, op.Unknown, op.Result = 3, "job-1", "x", "cut off", Failed
-	op.FromAtMost, op.Before = true, []claims.NodeSnapshot{{UID: "u1", Created: 7}}
-	putLast(obj, op)
-	got, err := lastOf(obj)
-	if err != nil {
-		t.Fatal(err)
-	}
-	op.Time = metav1.NewTime(op.Time.Local().Truncate(1e9)) // as Kubernetes writes times
-	got.Time = metav1.NewTime(got.Time.Local())
-	if diff := cmp.Diff(op, got); diff != "" {
-		t.Error(diff)
-	}
-	obj.Annotations["other"] = "stays"
-	putLast(obj, nil)
-	if diff := cmp.Diff(map[string]string{"other": "stays"}, obj.Annotations); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestOperationsHaveIDsOfTheirOwn(t *testing.T) {
-	if a, b := New(Create, "a"), New(Create, "a"); a.ID == "" || a.ID == b.ID {
-		t.Errorf("ids %q and %q", a.ID, b.ID)
-	}
-}
 
 // TestBlockMove: an object must not be moved while an answer of the portal may be on its way.
 func TestBlockMove(t *testing.T) {
@@ -118,21 +85,6 @@ func TestRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(state, got); diff != "" { // a size of 0 is not the same as no size
-		t.Error(diff)
-	}
-}
-
-// TestRecordOfTheVersionBefore checks that a record is read that was written when it had more fields.
-func TestRecordOfTheVersionBefore(t *testing.T) {
-	obj := &infrav1.PortalControlPlane{}
-	obj.Annotations = map[string]string{infrav1.RecordAnnotation: `{"size":3,"victimOrder":"oldest","adopted":true,"refusedSum":2,"floor":1,"version":"v1.36.3","removalOrder":{"order":"Oldest","odds":4}}`}
-	got, err := Load(obj)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := Record{Size: 3, Version: "v1.36.3"}
-	want.RemovalOrder.Order = claims.Oldest // one scale-down has shown it, which is enough
-	if diff := cmp.Diff(want, got.Record); diff != "" {
 		t.Error(diff)
 	}
 }

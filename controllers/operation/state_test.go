@@ -149,12 +149,10 @@ func TestCreated(t *testing.T) {
 		event            string
 		want             spec
 	}{
-		"succeeded":                       {"a-bbbbb", "a-bbbbb", "succeeded", spec{"x-1", "a-bbbbb"}},
 		"failed":                          {"a-bbbbb", "a-bbbbb", "failed", spec{"", "a-ccccc"}},
 		"failed, as the user chose":       {"", "a-bbbbb", "failed", spec{"", "a-bbbbb"}},
 		"failed, the user has renamed it": {"a-bbbbb", "mine", "failed", spec{"", "mine"}},
 		"abandoned":                       {"a-bbbbb", "a-bbbbb", "abandoned", spec{"", "a-bbbbb"}},
-		"accepted":                        {"a-bbbbb", "a-bbbbb", "accepted", spec{"", "a-bbbbb"}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			cp := &infrav1.PortalControlPlane{}
@@ -187,8 +185,6 @@ func TestInsistsOnWorkers(t *testing.T) {
 		"the quota":        {none, field(cloud.CodeQuotaExceeded, ""), false},
 		"one worker":       {one, field(cloud.CodeInvalidParameter, "size"), false},
 		"creation without": {&Operation{Type: Create, Record: &Record{}}, field(cloud.CodeInvalidParameter, "size"), true},
-		"creation with":    {&Operation{Type: Create, Record: &Record{Size: 1}}, field(cloud.CodeInvalidParameter, "size"), false},
-		"upgrade":          {&Operation{Type: Upgrade, Target: "v1.36.3"}, field(cloud.CodeInvalidParameter, ""), false},
 		"not an answer":    {none, errors.New("cut off"), false},
 	} {
 		if got := insistsOnWorkers(test.op, test.cause); got != test.want {

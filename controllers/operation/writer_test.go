@@ -103,16 +103,6 @@ func (b *writerBench) operation() *Operation {
 	return op
 }
 
-// TestIntendStopsAtAConflict: a manager that reads old data must not call the portal.
-func TestIntendStopsAtAConflict(t *testing.T) {
-	b := newWriterBench(t)
-	b.somebodyElse()
-	err := b.intend(New(Create, "a"))
-	if !apierrors.IsConflict(err) || b.operation() != nil || b.writes != 1 || len(b.wrote) != 0 {
-		t.Errorf("%v; stored %+v after %d tries", err, b.operation(), b.writes)
-	}
-}
-
 // TestPersistAfterAConflict: a result is stored on the present object, and other writers' changes are kept.
 func TestPersistAfterAConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
