@@ -125,20 +125,15 @@ func TestStepChooses(t *testing.T) {
 		pod            corev1.Pod
 		evicted, waits bool
 	}{
-		"of a ReplicaSet":                   {pod("web"), true, true},
-		"of no controller":                  {pod("bare", func(p *corev1.Pod) { p.OwnerReferences = nil }), true, true},
-		"of a DaemonSet":                    {pod("agent", ownedBy("DaemonSet", "agents")), false, false},
-		"of a DaemonSet that was deleted":   {pod("agent", ownedBy("DaemonSet", "former")), true, true},
-		"static":                            {pod("proxy", annotated(corev1.MirrorPodAnnotationKey, "hash")), false, false},
-		"with an emptyDir":                  {pod("cache", withEmptyDir), true, true},
-		"that has finished":                 {pod("job", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), true, true},
-		"not safe to evict, says the user":  {pod("db", annotated(safeToEvict, "false")), true, true},
-		"terminating":                       {pod("web", terminating), false, true},
-		"terminating, of a DaemonSet":       {pod("agent", terminating, ownedBy("DaemonSet", "agents")), false, false},
-		"of another Node":                   {pod("web", func(p *corev1.Pod) { p.Spec.NodeName = "n2" }), false, false},
-		"of another namespace, on the Node": {pod("dns", func(p *corev1.Pod) { p.Namespace = "kube-system" }), true, true},
-		"to be skipped, says its label":     {pod("web", labelled(clusterv1.PodDrainLabel, "skip")), false, false},
-		"to be waited for, says its label":  {pod("job", labelled(clusterv1.PodDrainLabel, "wait-completed")), false, true},
+		"of a ReplicaSet":                  {pod("web"), true, true},
+		"of a DaemonSet":                   {pod("agent", ownedBy("DaemonSet", "agents")), false, false},
+		"of a DaemonSet that was deleted":  {pod("agent", ownedBy("DaemonSet", "former")), true, true},
+		"static":                           {pod("proxy", annotated(corev1.MirrorPodAnnotationKey, "hash")), false, false},
+		"not safe to evict, says the user": {pod("db", annotated(safeToEvict, "false")), true, true},
+		"terminating":                      {pod("web", terminating), false, true},
+		"of another Node":                  {pod("web", func(p *corev1.Pod) { p.Spec.NodeName = "n2" }), false, false},
+		"to be skipped, says its label":    {pod("web", labelled(clusterv1.PodDrainLabel, "skip")), false, false},
+		"to be waited for, says its label": {pod("job", labelled(clusterv1.PodDrainLabel, "wait-completed")), false, true},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -155,10 +150,6 @@ func TestStepChooses(t *testing.T) {
 			}
 		})
 	}
-}
-
-func withEmptyDir(p *corev1.Pod) {
-	p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 }
 
 func labelled(key, value string) func(*corev1.Pod) {
