@@ -273,8 +273,9 @@ func TestProfile(t *testing.T) {
 
 // TestJobDurations: all comes first in any order on the command line, and zero means none.
 func TestJobDurations(t *testing.T) {
-	o, err := options(t, "--job-duration", "create=1m,all=2s,vpc=0")
-	if d := o.Durations; err != nil || d.Create != time.Minute || d.Scale != 2*time.Second || d.VPC >= 0 || d.Pending != 0 {
+	f := flags{user: "a@portal.example", durations: map[string]string{"create": "1m", "all": "2s", "vpc": "0"}}
+	opts, err := f.options()
+	if d := opts.Durations; err != nil || d.Create != time.Minute || d.Scale != 2*time.Second || d.VPC >= 0 || d.Pending != 0 {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
