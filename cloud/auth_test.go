@@ -24,14 +24,12 @@ func TestWhatProvesAToken(t *testing.T) {
 		call   func(*Client, *testing.T)
 		want   time.Duration
 	}{
-		"success":            {200, `{"versions":[]}`, versions, refusalBackoff},
-		"not found":          {404, `{"error":{"code":"RESOURCE_NOT_FOUND"}}`, versions, refusalBackoff},
-		"a page":             {404, `<html>`, versions, 2 * refusalBackoff},
-		"server error":       {500, `{"error":{"code":"BROKEN"}}`, versions, 2 * refusalBackoff},
-		"unavailable":        {503, ``, versions, 2 * refusalBackoff},
-		"rate limited":       {429, ``, versions, 2 * refusalBackoff},
-		"undocumented":       {200, `{"kubernetesClusters":[]}`, find, 2 * refusalBackoff},
-		"undocumented, none": {404, `{"error":{"code":"RESOURCE_NOT_FOUND"}}`, find, 2 * refusalBackoff},
+		"success":      {200, `{"versions":[]}`, versions, refusalBackoff},
+		"not found":    {404, `{"error":{"code":"RESOURCE_NOT_FOUND"}}`, versions, refusalBackoff},
+		"a page":       {404, `<html>`, versions, 2 * refusalBackoff},
+		"server error": {500, `{"error":{"code":"BROKEN"}}`, versions, 2 * refusalBackoff},
+		"rate limited": {429, ``, versions, 2 * refusalBackoff},
+		"undocumented": {200, `{"kubernetesClusters":[]}`, find, 2 * refusalBackoff},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

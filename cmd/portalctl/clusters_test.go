@@ -86,9 +86,6 @@ func TestPartOfAFile(t *testing.T) {
 	if err := writeNew(file, func(io.Writer) error { return nil }); err != nil {
 		t.Errorf("the next try: %v", err)
 	}
-	if err := writeNew(file, func(io.Writer) error { return nil }); !errors.Is(err, os.ErrExist) {
-		t.Errorf("a file is overwritten: %v", err)
-	}
 }
 
 // TestConfirmation: nothing is deleted without a yes to a question that names everything.
