@@ -23,48 +23,39 @@ import (
 // beginning and patches what it changed, isDeleteNodeAllowed).
 func providerIDAndNodeRef(t *testing.T) {
 	f := newFixture(t, "bind", stable(version))
-	t.Run("providerID_follows_and_nodeRef_stays", func(t *testing.T) {
-		f := f.in(t)
-		m, _ := f.bound("alive")
-		f.swaps(m)
-	})
-	t.Run("also_while_the_Machine_is_deleted", func(t *testing.T) {
-		f := f.in(t)
-		m, _ := f.bound("deleting")
-		f.delete(management, m)
-		f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
-		f.swaps(m)
-		f.Expect(f.deletion(m)()).To(HavePrefix(atPreDrain))
-	})
-	t.Run("a_removed_nodeRef_is_found_again", func(t *testing.T) {
-		f := f.in(t)
-		m, node := f.bound("again")
-		changeStatus(f, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
-		f.Eventually(f.nodeOf(m)).Should(Equal(node.Name))
-	})
-	t.Run("an_emptied_providerID_is_not_followed", func(t *testing.T) {
-		f := f.in(t)
-		m, node := f.bound("emptied")
-		f.setProviderID(m, "")
-		f.setReadyMessage(m, "a pass without providerID")
-		f.Expect(f.providerIDOf(m)()).To(Equal(node.Spec.ProviderID))
-	})
-	t.Run("nor_that_of_a_PortalMachine_that_is_deleted", func(t *testing.T) { f.in(t).tooLate() })
+	t.Run("providerID_follows_and_nodeRef_stays", func(t *testing.T) { f.in(t).follows() })
+	t.Run("but_not_that_of_a_PortalMachine_that_is_deleted", func(t *testing.T) { f.in(t).tooLate() })
 	t.Run("release_neither_drains_nor_deletes_the_Node", func(t *testing.T) { f.in(t).releases() })
 	t.Run("release_before_core_has_seen_the_Machine_go", func(t *testing.T) {
 		f := f.in(t)
 		m, node := f.bound("at-once")
-		f.run(node)
+		f.run(node, "stays")
 		f.delete(management, m)
 		f.release(m)
 		f.untouched(node)
 	})
 }
 
+// follows gives a Machine other Nodes, before its deletion and in it. An emptied providerID is not followed, and a removed nodeRef is found again.
+func (f *fixture) follows() {
+	m, _ := f.bound("first")
+	f.swaps(m, f.node("second"))
+	providerID, node := m.Spec.ProviderID, m.Status.NodeRef.Name
+	f.setProviderID(m, "")
+	f.setReadyMessage(m, "a pass without providerID")
+	f.Expect(f.providerIDOf(m)()).To(Equal(providerID))
+	changeStatus(f, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
+	f.Eventually(f.nodeOf(m)).Should(Equal(node))
+	f.delete(management, m)
+	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
+	f.swaps(m, f.node("third"))
+	f.Expect(f.deletion(m)()).To(HavePrefix(atPreDrain))
+}
+
 // swaps gives a Machine another Node: the providerID, then the nodeRef.
-func (f *fixture) swaps(m *clusterv1.Machine) {
+func (f *fixture) swaps(m *clusterv1.Machine, second *corev1.Node) {
 	first := m.Status.NodeRef.Name
-	second := f.node(m.Name + "-second")
+	before := len(f.machines.all())
 	f.setProviderID(m, second.Spec.ProviderID)
 	f.Eventually(f.providerIDOf(m)).Should(Equal(second.Spec.ProviderID))
 	// Core copies nodeInfo from the Node with the Machine's providerID.
@@ -75,16 +66,16 @@ func (f *fixture) swaps(m *clusterv1.Machine) {
 	f.report(second, func(s *corev1.NodeStatus) { s.NodeInfo.MachineID = "reported later" })
 	f.Eventually(f.machineIDOf(m)).Should(Equal("reported later"))
 	f.Expect(m.Status.NodeRef.Name).To(Equal(second.Name), "a patched nodeRef stays")
-	for _, e := range f.machines.of(m.Name) {
-		if name := e.object.Status.NodeRef.Name; name != second.Name {
-			f.Expect(name).To(Or(BeEmpty(), Equal(first)))
+	for _, e := range f.machines.all()[before:] {
+		if e.object.Name == m.Name {
+			f.Expect(e.object.Status.NodeRef.Name).To(BeElementOf(first, second.Name))
 		}
 	}
 }
 
 func (f *fixture) machineIDOf(m *clusterv1.Machine) func() string {
 	return func() string {
-		if f.read(management, m); m.Status.NodeInfo == nil {
+		if f.Get(m); m.Status.NodeInfo == nil {
 			return ""
 		}
 		return m.Status.NodeInfo.MachineID
@@ -97,22 +88,22 @@ func (f *fixture) tooLate() {
 	f.delete(management, m)
 	f.removeHooks(m, infrav1.PreDrainHook, infrav1.PreTerminateHook)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atInfra))
-	f.setProviderID(m, "portal://"+f.namespace+"/elsewhere")
+	f.setProviderID(m, "portal://"+f.Namespace+"/elsewhere")
 	f.setReadyMessage(m, "a pass with another providerID")
 	f.Expect(f.providerIDOf(m)()).To(Equal(node.Spec.ProviderID))
 	f.removeFinalizer(m)
-	f.Eventually(f.exists(management, m)).Should(BeFalse())
+	f.Eventually(f.Gone(m)).Should(BeTrue())
 	f.Expect(f.exists(workload, node)()).To(BeFalse())
 }
 
 // releases makes the writes of a release one by one, with a Pod on the Node that a drain would evict.
 func (f *fixture) releases() {
 	m, node := f.bound("released")
-	pod := f.run(node)
+	pod := f.run(node, "stays")
 	f.delete(management, m)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
 
-	nowhere := "portal://" + f.namespace + "/released/" + m.Name
+	nowhere := "portal://" + f.Namespace + "/released/" + m.Name
 	f.setProviderID(m, nowhere)
 	f.Eventually(f.providerIDOf(m)).Should(Equal(nowhere))
 	f.setReadyMessage(m, "a pass with that providerID")

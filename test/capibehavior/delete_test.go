@@ -39,15 +39,13 @@ const (
 // shouldWaitForNodeVolumes, deleteNode) and util/util.go (IsExternalManagedControlPlane).
 func howMachineGoes(t *testing.T) {
 	f := newFixture(t, "delete", stable(version))
-	t.Run("hook_drain_hook_PortalMachine_Node", func(t *testing.T) { f.in(t).passesInOrder() })
-	t.Run("a_blocked_drain_holds_all_behind_it", func(t *testing.T) { f.in(t).blockedDrain() })
-	t.Run("attached_volumes_hold_all_behind_them", func(t *testing.T) { f.in(t).attachedVolumes() })
+	t.Run("hook_drain_volumes_hook_PortalMachine_Node", func(t *testing.T) { f.in(t).passesInOrder() })
 	t.Run("a_drained_Machine_does_not_drain_another_Node", func(t *testing.T) { f.in(t).drainsOnce() })
 	t.Run("a_Machine_that_got_past_the_drain_without_a_Node_never_drains_one", func(t *testing.T) { f.in(t).drainsNever() })
 	t.Run("without_nodeRef_only_the_pre-terminate_hook_holds", func(t *testing.T) {
 		f := f.in(t)
 		m := f.machine("unbound")
-		f.Eventually(f.condition(m, clusterv1.MachineInfrastructureReadyCondition)).Should(HavePrefix("False"))
+		f.Eventually(f.Condition(m, clusterv1.MachineInfrastructureReadyCondition)).Should(HavePrefix("False"))
 		f.delete(management, m)
 		f.onlyPreTerminateHolds(m)
 	})
@@ -59,101 +57,79 @@ func howMachineGoes(t *testing.T) {
 		f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
 		f.removeHooks(m, infrav1.PreDrainHook)
 		f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
-		f.removeHooks(m, infrav1.PreTerminateHook)
-		f.Eventually(f.exists(management, m)).Should(BeFalse())
 	})
-	t.Run("while_the_Cluster_is_deleted_only_the_pre-terminate_hook_holds", func(t *testing.T) {
-		f := newFixture(t, "delete-cluster", stable(version))
-		m, node := f.bound("a")
-		f.delete(management, f.cluster)
-		f.onlyPreTerminateHolds(m)
-		f.untouched(node)
-	})
-	t.Run("while_the_control_plane_is_deleted_only_the_pre-terminate_hook_holds", func(t *testing.T) {
-		f := newFixture(t, "delete-control-plane", stable(version))
-		m, node := f.bound("a")
-		change(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = []string{finalizer} })
-		f.delete(management, f.controlPlane)
-		f.delete(management, m)
-		f.onlyPreTerminateHolds(m)
-		f.untouched(node)
-		change(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = nil })
-	})
-	t.Run("unless_the_control_plane_is_external_only_the_pre-terminate_hook_holds", func(t *testing.T) {
-		status := stable(version)
-		status.ExternalManagedControlPlane = nil
-		f := newFixture(t, "delete-not-external", status)
-		m, node := f.bound("a")
-		f.delete(management, m)
-		f.onlyPreTerminateHolds(m)
-		f.untouched(node)
-	})
+	notExternal := stable(version)
+	notExternal.ExternalManagedControlPlane = nil
+	for name, only := range map[string]struct {
+		status infrav1.PortalControlPlaneStatus
+		delete func(f *fixture, m *clusterv1.Machine)
+	}{
+		"while-the-cluster-is-deleted": {stable(version), func(f *fixture, _ *clusterv1.Machine) { f.delete(management, f.cluster) }},
+		"while-the-control-plane-is-deleted": {stable(version), func(f *fixture, m *clusterv1.Machine) {
+			change(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = []string{finalizer} })
+			f.delete(management, f.controlPlane)
+			f.delete(management, m)
+		}},
+		"unless-the-control-plane-is-external": {notExternal, func(f *fixture, m *clusterv1.Machine) { f.delete(management, m) }},
+	} {
+		t.Run(name+"_only_the_pre-terminate_hook_holds", func(t *testing.T) {
+			f := newFixture(t, name, only.status)
+			m, node := f.bound("a")
+			only.delete(f, m)
+			f.onlyPreTerminateHolds(m)
+			f.untouched(node)
+			change(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = nil })
+		})
+	}
 }
 
-// passesInOrder follows a complete deletion. At the end the nodeRef names another Node than the providerID does, and core deletes
-// the Node that the nodeRef names.
+// passesInOrder follows a complete deletion. A Pod whose budget allows no eviction, and then an attached volume, hold all behind them. At the end the
+// nodeRef names another Node than the providerID does, and core deletes the Node that the nodeRef names.
 func (f *fixture) passesInOrder() {
 	m, node := f.bound("all")
 	other := f.node("other")
 	f.addFinalizer(m)
-	pod := f.run(node)
+	evicted, pod := f.run(node, "evicted"), f.run(node, "protected")
+	f.protect(pod)
+	f.report(node, func(s *corev1.NodeStatus) {
+		s.VolumesAttached = []corev1.AttachedVolume{{Name: "kubernetes.io/csi/disk"}}
+	})
 
 	f.delete(management, m)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
 	f.Expect(progress(m).NodeDrainStartTime.IsZero()).To(BeTrue())
 	f.untouched(node)
-	f.Expect(f.exists(workload, pod)()).To(BeTrue())
+	f.Expect(f.exists(workload, evicted)()).To(BeTrue())
 
 	f.removeHooks(m, infrav1.PreDrainHook)
+	f.Eventually(f.deletion(m)).Should(And(HavePrefix(atDrain), ContainSubstring("disruption budget")))
+	f.Eventually(f.exists(workload, evicted)).Should(BeFalse())
+	f.Expect(f.exists(workload, pod)()).To(BeTrue())
+	f.delete(workload, pod)
+	f.Eventually(f.deletion(m)).Should(HavePrefix(atVolumes))
+	f.report(node, func(s *corev1.NodeStatus) { s.VolumesAttached = nil })
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
-	f.Expect(f.exists(workload, pod)()).To(BeFalse(), "core has evicted the Pod")
-	f.Expect(f.exists(workload, node)()).To(BeTrue())
 	f.Expect(node.Spec.Unschedulable).To(BeTrue())
 	f.Expect(f.claim(m).DeletionTimestamp).To(BeNil())
+	for _, e := range f.machines.of(m.Name) {
+		switch conditions.GetReason(e.object, clusterv1.MachineDeletingCondition) {
+		case clusterv1.MachineDeletingDrainingNodeReason:
+			f.Expect(progress(e.object).WaitForNodeVolumeDetachStartTime.IsZero()).To(BeTrue())
+			fallthrough
+		case clusterv1.MachineDeletingWaitingForVolumeDetachReason:
+			f.Expect(progress(e.object).WaitForPreTerminateHookStartTime.IsZero()).To(BeTrue())
+		}
+	}
 
 	f.removeHooks(m, infrav1.PreTerminateHook)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atInfra))
 	f.Expect(f.claim(m).DeletionTimestamp).NotTo(BeNil())
 	f.Expect(f.exists(workload, node)()).To(BeTrue(), "the Node exists as long as the PortalMachine")
-
 	changeStatus(f, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = other.Name })
 	f.removeFinalizer(m)
-	f.Eventually(f.exists(management, m)).Should(BeFalse())
+	f.Eventually(f.Gone(m)).Should(BeTrue())
 	f.Expect(f.exists(workload, other)()).To(BeFalse(), "core deletes the Node that nodeRef names")
 	f.Expect(f.exists(workload, node)()).To(BeTrue(), "core does not delete the Node that providerID names")
-}
-
-func (f *fixture) blockedDrain() {
-	m, node := f.bound("blocked")
-	pod := f.run(node)
-	f.protect(pod)
-	f.delete(management, m)
-	f.removeHooks(m, infrav1.PreDrainHook)
-	f.Eventually(f.deletion(m)).Should(And(HavePrefix(atDrain), ContainSubstring("disruption budget")))
-	f.Expect(f.exists(workload, pod)()).To(BeTrue())
-	f.delete(workload, pod)
-	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
-	for _, e := range f.machines.of(m.Name) {
-		if conditions.GetReason(e.object, clusterv1.MachineDeletingCondition) == clusterv1.MachineDeletingDrainingNodeReason {
-			f.Expect(progress(e.object).WaitForNodeVolumeDetachStartTime.IsZero()).To(BeTrue())
-			f.Expect(progress(e.object).WaitForPreTerminateHookStartTime.IsZero()).To(BeTrue())
-		}
-	}
-}
-
-func (f *fixture) attachedVolumes() {
-	m, node := f.bound("volumes")
-	f.report(node, func(s *corev1.NodeStatus) {
-		s.VolumesAttached = []corev1.AttachedVolume{{Name: "kubernetes.io/csi/disk"}}
-	})
-	f.delete(management, m)
-	f.removeHooks(m, infrav1.PreDrainHook)
-	f.Eventually(f.deletion(m)).Should(HavePrefix(atVolumes))
-	f.Expect(f.exists(workload, node)()).To(BeTrue())
-	f.Expect(node.Spec.Unschedulable).To(BeTrue(), "core drains the Node before it waits for volumes")
-	f.Expect(progress(m).WaitForPreTerminateHookStartTime.IsZero()).To(BeTrue())
-	f.report(node, func(s *corev1.NodeStatus) { s.VolumesAttached = nil })
-	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
 }
 
 // drainsOnce moves a Machine from its drained Node to another Node, as our provider does if the portal has removed another
@@ -179,13 +155,13 @@ func (f *fixture) drainsOnce() {
 // for the pre-drain hook, but does not drain the Node after it.
 func (f *fixture) drainsNever() {
 	m := f.machine("early")
-	f.setProviderID(m, "portal://"+f.namespace+"/late")
-	f.Eventually(func() []string { f.read(management, m); return m.Finalizers }).ShouldNot(BeEmpty(), "without core's finalizer the Machine would be gone at once")
+	f.setProviderID(m, "portal://"+f.Namespace+"/late")
+	f.Eventually(func() []string { f.Get(m); return m.Finalizers }).ShouldNot(BeEmpty(), "without core's finalizer the Machine would be gone at once")
 	f.delete(management, m)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
 
 	node := f.node("late")
-	pod := f.run(node)
+	pod := f.run(node, "late")
 	f.Eventually(f.nodeOf(m)).Should(Equal(node.Name))
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
 	f.removeHooks(m, infrav1.PreDrainHook)
@@ -193,7 +169,7 @@ func (f *fixture) drainsNever() {
 	f.Expect(f.exists(workload, pod)()).To(BeTrue())
 	f.untouched(node)
 	f.removeHooks(m, infrav1.PreTerminateHook)
-	f.Eventually(f.exists(management, m)).Should(BeFalse())
+	f.Eventually(f.Gone(m)).Should(BeTrue())
 	f.Expect(f.exists(workload, node)()).To(BeFalse(), "core deletes the Node that it has not drained")
 }
 

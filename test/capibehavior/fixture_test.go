@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
@@ -29,9 +30,7 @@ const (
 
 // fixture is a provisioned Cluster. The test takes the part of its infrastructure and control plane providers.
 type fixture struct {
-	*testing.T
-	*WithT
-	namespace string
+	*suite.Fixture
 
 	cluster      *clusterv1.Cluster
 	controlPlane *infrav1.PortalControlPlane
@@ -43,22 +42,61 @@ type fixture struct {
 // newFixture creates a Cluster in a new namespace, with a control plane of the given status, and waits until it is initialized.
 func newFixture(t *testing.T, namespace string, status infrav1.PortalControlPlaneStatus) *fixture {
 	t.Helper()
-	f := (&fixture{namespace: namespace}).in(t)
-	f.create(management, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	t.Parallel()
+	f := &fixture{Fixture: suite.NewFixture(t, box, emulator.User{ID: namespace})}
 	f.machines = observe[*clusterv1.Machine](f, management, &clusterv1.MachineList{}, client.InNamespace(namespace))
 	f.nodes = observe[*corev1.Node](f, workload, &corev1.NodeList{}, client.MatchingLabels{fixtureLabel: namespace})
 	f.createCluster(status)
-	f.Eventually(f.condition(f.cluster, clusterv1.ClusterInfrastructureReadyCondition)).Should(HavePrefix("True"))
-	f.Eventually(f.condition(f.cluster, clusterv1.ClusterControlPlaneInitializedCondition)).Should(HavePrefix("True"))
+	f.Eventually(f.Condition(f.cluster, clusterv1.ClusterInfrastructureReadyCondition)).Should(HavePrefix("True"))
+	f.Eventually(f.Condition(f.cluster, clusterv1.ClusterControlPlaneInitializedCondition)).Should(HavePrefix("True"))
 	return f
 }
 
 // in returns the same fixture for a subtest, which it marks as parallel.
 func (f *fixture) in(t *testing.T) *fixture {
 	t.Parallel()
-	sub := *f
-	sub.T, sub.WithT = t, suite.Patient(t)
+	sub, inner := *f, *f.Fixture
+	inner.T, inner.WithT = t, suite.Patient(t)
+	sub.Fixture = &inner
 	return &sub
+}
+
+func (f *fixture) create(c client.Client, o client.Object) {
+	f.Helper()
+	f.Expect(c.Create(f.Context(), o)).To(Succeed())
+}
+
+func (f *fixture) delete(c client.Client, o client.Object) {
+	f.Helper()
+	f.Expect(client.IgnoreNotFound(c.Delete(f.Context(), o))).To(Succeed())
+}
+
+// exists returns a function that reads the object and reports whether it exists.
+func (f *fixture) exists(c client.Client, o client.Object) func() bool {
+	return func() bool {
+		err := c.Get(f.Context(), client.ObjectKeyFromObject(o), o)
+		f.Expect(client.IgnoreNotFound(err)).To(Succeed())
+		return err == nil
+	}
+}
+
+// change reads and patches an object.
+func change[T client.Object](f *fixture, c client.Client, o T, change func(T)) {
+	f.Helper()
+	suite.ChangeIn(f.Fixture, c, o, change)
+}
+
+// changeStatus reads an object and patches its status.
+func changeStatus[T client.Object](f *fixture, c client.Client, o T, change func(T)) {
+	f.Helper()
+	f.Eventually(func() error {
+		if err := c.Get(f.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			return err
+		}
+		before, _ := o.DeepCopyObject().(client.Object)
+		change(o)
+		return c.Status().Patch(f.Context(), o, client.MergeFrom(before))
+	}).Should(Succeed())
 }
 
 // stable returns the status of a control plane that runs a version, as our provider reports it.
@@ -75,7 +113,7 @@ func stable(version string) infrav1.PortalControlPlaneStatus {
 
 func (f *fixture) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Namespace: f.namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: clusterName},
+		Namespace: f.Namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: clusterName},
 	}
 }
 

@@ -3,14 +3,15 @@
 package capibehavior
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
@@ -56,15 +57,9 @@ func (f *fixture) template(name string) {
 // machineSet creates a MachineSet and a PortalMachineTemplate of the same name.
 func (f *fixture) machineSet(name, version string, replicas int32, order clusterv1.MachineSetDeletionOrder) *clusterv1.MachineSet {
 	f.Helper()
-	f.template(name)
-	labels := map[string]string{"set": name}
+	labels, template := f.workers("set", name, version)
 	set := &clusterv1.MachineSet{ObjectMeta: f.meta(name), Spec: clusterv1.MachineSetSpec{
-		ClusterName: clusterName, Replicas: &replicas,
-		Selector: metav1.LabelSelector{MatchLabels: labels},
-		Deletion: clusterv1.MachineSetDeletionSpec{Order: order},
-		Template: clusterv1.MachineTemplateSpec{
-			ObjectMeta: clusterv1.ObjectMeta{Labels: labels}, Spec: machineSpec("PortalMachineTemplate", name, version),
-		},
+		ClusterName: clusterName, Replicas: &replicas, Selector: labels, Deletion: clusterv1.MachineSetDeletionSpec{Order: order}, Template: template,
 	}}
 	f.create(management, set)
 	return set
@@ -73,39 +68,38 @@ func (f *fixture) machineSet(name, version string, replicas int32, order cluster
 // machineDeployment creates a MachineDeployment and a PortalMachineTemplate of the same name.
 func (f *fixture) machineDeployment(name string, replicas int32) *clusterv1.MachineDeployment {
 	f.Helper()
-	f.template(name)
-	labels := map[string]string{"deployment": name}
+	labels, template := f.workers("deployment", name, version)
 	deployment := &clusterv1.MachineDeployment{ObjectMeta: f.meta(name), Spec: clusterv1.MachineDeploymentSpec{
-		ClusterName: clusterName, Replicas: &replicas,
-		Selector: metav1.LabelSelector{MatchLabels: labels},
-		Template: clusterv1.MachineTemplateSpec{
-			ObjectMeta: clusterv1.ObjectMeta{Labels: labels}, Spec: machineSpec("PortalMachineTemplate", name, version),
-		},
+		ClusterName: clusterName, Replicas: &replicas, Selector: labels, Template: template,
 	}}
 	f.create(management, deployment)
 	return deployment
 }
 
-// machinesWith waits until count Machines have the label, and returns them by age, the oldest first, and by name.
-func (f *fixture) machinesWith(label, value string, count int) []*clusterv1.Machine {
+// workers creates a PortalMachineTemplate, and returns the selector and the template of Machines that have its name as a label.
+func (f *fixture) workers(label, name, version string) (metav1.LabelSelector, clusterv1.MachineTemplateSpec) {
 	f.Helper()
-	var found []*clusterv1.Machine
+	f.template(name)
+	labels := map[string]string{label: name}
+	return metav1.LabelSelector{MatchLabels: labels}, clusterv1.MachineTemplateSpec{
+		ObjectMeta: clusterv1.ObjectMeta{Labels: labels}, Spec: machineSpec("PortalMachineTemplate", name, version),
+	}
+}
+
+// machinesWith waits until count Machines have the label, and returns them by age, the oldest first, and by name.
+func (f *fixture) machinesWith(label, value string, count int) (found []*clusterv1.Machine) {
+	f.Helper()
 	f.Eventually(func() int {
-		list := &clusterv1.MachineList{}
-		f.retry(func() error {
-			return management.List(f.Context(), list, client.InNamespace(f.namespace), client.MatchingLabels{label: value})
-		})
 		found = nil
-		for i := range list.Items {
-			found = append(found, &list.Items[i])
+		for _, m := range f.Machines() {
+			if m.Labels[label] == value {
+				found = append(found, &m)
+			}
 		}
 		return len(found)
 	}).Should(Equal(count), "Machines with %s=%s", label, value)
 	slices.SortFunc(found, func(a, b *clusterv1.Machine) int {
-		if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
-			return c
-		}
-		return slices.Compare([]byte(a.Name), []byte(b.Name))
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
 	return found
 }
@@ -114,7 +108,7 @@ func (f *fixture) machinesWith(label, value string, count int) []*clusterv1.Mach
 func (f *fixture) claim(m *clusterv1.Machine) *infrav1.PortalMachine {
 	f.Helper()
 	claim := &infrav1.PortalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Spec.InfrastructureRef.Name}}
-	f.read(management, claim)
+	f.Get(claim)
 	return claim
 }
 
@@ -137,7 +131,7 @@ func (f *fixture) bind(m *clusterv1.Machine, node *corev1.Node) {
 	})
 	changed := m.Generation
 	f.Eventually(func() int64 {
-		f.read(management, m)
+		f.Get(m)
 		return m.Status.ObservedGeneration
 	}).Should(BeNumerically(">=", changed), "generation of the Machine that core has read")
 }
@@ -172,7 +166,7 @@ func (f *fixture) bindAll(machines []*clusterv1.Machine) map[string]*corev1.Node
 // Machine is gone.
 func (f *fixture) release(m *clusterv1.Machine) {
 	f.Helper()
-	nowhere := "portal://" + f.namespace + "/released/" + m.Name
+	nowhere := "portal://" + f.Namespace + "/released/" + m.Name
 	f.setProviderID(m, nowhere)
 	f.Eventually(f.providerIDOf(m)).Should(Equal(nowhere))
 	changeStatus(f, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
@@ -211,18 +205,18 @@ func (f *fixture) setReadyMessage(m *clusterv1.Machine, message string) {
 			LastTransitionTime: metav1.Now(),
 		}}
 	})
-	f.Eventually(f.condition(m, clusterv1.MachineInfrastructureReadyCondition)).Should(HaveSuffix(message))
+	f.Eventually(f.Condition(m, clusterv1.MachineInfrastructureReadyCondition)).Should(HaveSuffix(message))
 }
 
 func (f *fixture) nodeOf(m *clusterv1.Machine) func() string {
-	return func() string { f.read(management, m); return m.Status.NodeRef.Name }
+	return func() string { f.Get(m); return m.Status.NodeRef.Name }
 }
 
 func (f *fixture) providerIDOf(m *clusterv1.Machine) func() string {
-	return func() string { f.read(management, m); return m.Spec.ProviderID }
+	return func() string { f.Get(m); return m.Spec.ProviderID }
 }
 
 // deletion returns a function that reads the Machine's Deleting condition, which names what core waits for.
 func (f *fixture) deletion(m *clusterv1.Machine) func() string {
-	return f.condition(m, clusterv1.MachineDeletingCondition)
+	return f.Condition(m, clusterv1.MachineDeletingCondition)
 }

@@ -18,10 +18,10 @@ import (
 // names.
 func (f *fixture) node(name string) *corev1.Node {
 	f.Helper()
-	full := f.namespace + "-" + name
+	full := f.Namespace + "-" + name
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: full, Labels: map[string]string{fixtureLabel: f.namespace}},
-		Spec:       corev1.NodeSpec{ProviderID: "portal://" + f.namespace + "/" + name},
+		ObjectMeta: metav1.ObjectMeta{Name: full, Labels: map[string]string{fixtureLabel: f.Namespace}},
+		Spec:       corev1.NodeSpec{ProviderID: "portal://" + f.Namespace + "/" + name},
 	}
 	f.create(workload, node)
 	f.report(node, func(s *corev1.NodeStatus) {
@@ -74,10 +74,10 @@ func (f *fixture) untouched(node *corev1.Node) {
 }
 
 // run creates a Pod that runs on the Node. It has no grace period, so it is gone as soon as core evicts it.
-func (f *fixture) run(node *corev1.Node) *corev1.Pod {
+func (f *fixture) run(node *corev1.Node, name string) *corev1.Pod {
 	f.Helper()
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: node.Name, Labels: map[string]string{"on": node.Name}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: node.Name + "-" + name, Labels: map[string]string{name: node.Name}},
 		Spec: corev1.PodSpec{
 			NodeName: node.Name, TerminationGracePeriodSeconds: ptr.To[int64](0), AutomountServiceAccountToken: ptr.To(false),
 			Containers: []corev1.Container{{Name: "main", Image: "none"}},

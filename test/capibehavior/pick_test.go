@@ -46,7 +46,7 @@ func (f *fixture) picks(order clusterv1.MachineSetDeletionOrder) {
 	}
 	deleting, annotated, updating, unhealthy, first := machines[0], machines[1], machines[2], machines[3], machines[5]
 	f.becomes(f.bindAll(machines)[unhealthy.Name], corev1.ConditionFalse, time.Now())
-	f.Eventually(f.condition(unhealthy, clusterv1.MachineNodeHealthyCondition)).Should(HavePrefix("False"))
+	f.Eventually(f.Condition(unhealthy, clusterv1.MachineNodeHealthyCondition)).Should(HavePrefix("False"))
 	f.annotate(updating, clusterv1.UpdateInProgressAnnotation)
 	f.annotate(annotated, clusterv1.DeleteMachineAnnotation)
 	f.delete(management, deleting)
@@ -78,7 +78,7 @@ func (f *fixture) grow(set *clusterv1.MachineSet, count int) []*clusterv1.Machin
 func (f *fixture) scale(set *clusterv1.MachineSet, replicas int32) {
 	f.Helper()
 	change(f, management, set, func(s *clusterv1.MachineSet) { s.Spec.Replicas = &replicas })
-	f.Eventually(func() bool { f.read(management, set); return set.Status.ObservedGeneration == set.Generation }).Should(BeTrue())
+	f.Eventually(func() bool { f.Get(set); return set.Status.ObservedGeneration == set.Generation }).Should(BeTrue())
 }
 
 func (f *fixture) annotate(m *clusterv1.Machine, annotation string) {
@@ -107,7 +107,7 @@ func (f *fixture) countsDeleting() {
 // readyOf returns a function that reads the replicas and the ready replicas in a MachineSet's status.
 func (f *fixture) readyOf(set *clusterv1.MachineSet) func() [2]int32 {
 	return func() [2]int32 {
-		f.read(management, set)
+		f.Get(set)
 		return [2]int32{ptr.Deref(set.Status.Replicas, 0), ptr.Deref(set.Status.ReadyReplicas, 0)}
 	}
 }

@@ -28,7 +28,7 @@ func preflight(t *testing.T) {
 	}
 	blocked := func(set *clusterv1.MachineSet, check string) {
 		t.Helper()
-		f.Eventually(f.condition(set, clusterv1.MachineSetScalingUpCondition)).
+		f.Eventually(f.Condition(set, clusterv1.MachineSetScalingUpCondition)).
 			Should(And(HavePrefix("True"), ContainSubstring(`"%s" preflight check failed`, check)))
 		f.Expect(f.machines.lives("set", set.Name)).To(BeEmpty())
 	}

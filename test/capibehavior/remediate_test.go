@@ -44,7 +44,7 @@ func remediation(t *testing.T) {
 		m, node := f.bound("alone")
 		f.becomes(node, corev1.ConditionFalse, time.Now().Add(-time.Hour))
 		f.healthCheck()
-		f.Eventually(f.condition(m, clusterv1.MachineOwnerRemediatedCondition)).
+		f.Eventually(f.Condition(m, clusterv1.MachineOwnerRemediatedCondition)).
 			Should(HavePrefix("False " + clusterv1.MachineOwnerRemediatedWaitingForRemediationReason))
 		f.Expect(m.DeletionTimestamp).To(BeNil())
 	})
@@ -77,7 +77,7 @@ func (f *fixture) remediates() {
 	check := f.healthCheck()
 
 	f.Eventually(f.machines.deleting("set", set.Name)).Should(ConsistOf(missing.Name, long.Name))
-	f.Eventually(func() []string { f.read(management, check); return check.Status.Targets }).Should(ContainElement(brief.Name))
+	f.Eventually(func() []string { f.Get(check); return check.Status.Targets }).Should(ContainElement(brief.Name))
 	f.Expect(check.Status.Targets).NotTo(ContainElement(skipped.Name))
 	f.Expect(conditions.Has(skipped, clusterv1.MachineHealthCheckSucceededCondition)).To(BeFalse())
 
@@ -98,7 +98,7 @@ func (f *fixture) skipsTooLate() {
 	}
 	f.healthCheck()
 	for _, m := range machines {
-		f.Eventually(f.condition(m, clusterv1.MachineOwnerRemediatedCondition)).
+		f.Eventually(f.Condition(m, clusterv1.MachineOwnerRemediatedCondition)).
 			Should(HavePrefix("False " + clusterv1.MachineSetMachineRemediationDeferredReason))
 	}
 
@@ -107,9 +107,9 @@ func (f *fixture) skipsTooLate() {
 		f.report(nodes[m.Name], func(s *corev1.NodeStatus) {
 			s.Conditions[len(s.Conditions)-1] = ready(corev1.ConditionTrue, time.Now())
 		})
-		f.Eventually(f.condition(m, clusterv1.MachineNodeHealthyCondition)).Should(HavePrefix("True"))
+		f.Eventually(f.Condition(m, clusterv1.MachineNodeHealthyCondition)).Should(HavePrefix("True"))
 	}
-	f.Eventually(f.condition(recovers, clusterv1.MachineOwnerRemediatedCondition)).Should(Equal("none"))
+	f.Eventually(f.Condition(recovers, clusterv1.MachineOwnerRemediatedCondition)).Should(Equal("none"))
 	f.Expect(f.machines.deleting("set", set.Name)()).To(BeEmpty())
 
 	changeStatus(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
@@ -126,11 +126,11 @@ func (f *fixture) leavesOlderRevision() {
 	change(f, management, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
 	f.machinesWith("deployment", deployment.Name, 2)
 	f.Eventually(func() string {
-		f.read(management, deployment)
+		f.Get(deployment)
 		return deployment.Annotations[clusterv1.RevisionAnnotation]
 	}).Should(Equal("2"))
 	f.healthCheck()
-	f.Eventually(f.condition(m, clusterv1.MachineOwnerRemediatedCondition)).
+	f.Eventually(f.Condition(m, clusterv1.MachineOwnerRemediatedCondition)).
 		Should(HavePrefix("False " + clusterv1.MachineSetMachineCannotBeRemediatedReason))
 	f.Expect(m.DeletionTimestamp).To(BeNil())
 }

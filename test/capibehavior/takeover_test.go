@@ -50,7 +50,7 @@ func (f *fixture) rollout(surge, unavailable int) (deployment *clusterv1.Machine
 	old = f.machinesWith("deployment", deployment.Name, 2)
 	slices.SortFunc(old, func(a, b *clusterv1.Machine) int { return strings.Compare(b.Name, a.Name) })
 	nodes = f.bindAll(old)
-	f.Eventually(f.condition(deployment, clusterv1.MachineDeploymentAvailableCondition)).Should(HavePrefix("True"))
+	f.Eventually(f.Condition(deployment, clusterv1.MachineDeploymentAvailableCondition)).Should(HavePrefix("True"))
 	f.template("next")
 	change(f, management, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
 	return deployment, old, nodes
@@ -58,13 +58,13 @@ func (f *fixture) rollout(surge, unavailable int) (deployment *clusterv1.Machine
 
 func (f *fixture) takesOver() {
 	deployment, old, nodes := f.rollout(1, 0)
-	seen := observe[*clusterv1.MachineDeployment](f, management, &clusterv1.MachineDeploymentList{}, client.InNamespace(f.namespace))
+	seen := observe[*clusterv1.MachineDeployment](f, management, &clusterv1.MachineDeploymentList{}, client.InNamespace(f.Namespace))
 	expected := []string{}
 	for _, o := range old {
 		next := f.unbound(deployment, 3)
 		f.annotate(o, clusterv1.DeleteMachineAnnotation)
 		f.bind(next, nodes[o.Name])
-		f.Eventually(f.condition(next, clusterv1.MachineReadyCondition)).Should(HavePrefix("True"))
+		f.Eventually(f.Condition(next, clusterv1.MachineReadyCondition)).Should(HavePrefix("True"))
 
 		expected = append(expected, o.Name)
 		f.Eventually(f.machines.deleting("deployment", deployment.Name)).Should(HaveLen(len(expected)))
@@ -126,10 +126,10 @@ func (f *fixture) unbound(deployment *clusterv1.MachineDeployment, count int) *c
 // rolledOut waits until all Machines have the new template, and checks that core has neither cordoned nor deleted the Nodes.
 func (f *fixture) rolledOut(deployment *clusterv1.MachineDeployment, nodes map[string]*corev1.Node) {
 	f.Helper()
-	f.Eventually(f.condition(deployment, clusterv1.MachineDeploymentMachinesUpToDateCondition)).Should(HavePrefix("True"))
-	f.Eventually(f.condition(deployment, clusterv1.MachineDeploymentRollingOutCondition)).Should(HavePrefix("False"))
+	f.Eventually(f.Condition(deployment, clusterv1.MachineDeploymentMachinesUpToDateCondition)).Should(HavePrefix("True"))
+	f.Eventually(f.Condition(deployment, clusterv1.MachineDeploymentRollingOutCondition)).Should(HavePrefix("False"))
 	f.Eventually(func() [2]int32 {
-		f.read(management, deployment)
+		f.Get(deployment)
 		return [2]int32{ptr.Deref(deployment.Status.Replicas, 0), ptr.Deref(deployment.Status.UpToDateReplicas, 0)}
 	}).Should(Equal([2]int32{2, 2}), "replicas and up-to-date replicas")
 	for _, node := range nodes {
@@ -139,7 +139,7 @@ func (f *fixture) rolledOut(deployment *clusterv1.MachineDeployment, nodes map[s
 	for _, m := range f.machinesWith("deployment", deployment.Name, 2) {
 		f.Eventually(func() string {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Status.NodeRef.Name}}
-			f.read(workload, node)
+			f.Expect(f.exists(workload, node)()).To(BeTrue())
 			return node.Annotations[clusterv1.MachineAnnotation]
 		}).Should(Equal(m.Name))
 	}

@@ -33,26 +33,26 @@ func upToDate(t *testing.T) {
 	f := newFixture(t, "up-to-date", stable(version))
 	deployment := f.machineDeployment("workers", 1)
 	m := f.machinesWith("deployment", deployment.Name, 1)[0]
-	f.Eventually(f.condition(m, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isUpToDate), "without a Node")
+	f.Eventually(f.Condition(m, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isUpToDate), "without a Node")
 	node := f.node("a")
 	f.bind(m, node)
-	f.Expect(f.condition(m, clusterv1.MachineUpToDateCondition)()).To(HavePrefix(isUpToDate))
+	f.Expect(f.Condition(m, clusterv1.MachineUpToDateCondition)()).To(HavePrefix(isUpToDate))
 
 	for _, kubelet := range []string{version + "+build.1", newer} {
 		f.report(node, func(s *corev1.NodeStatus) { s.NodeInfo.KubeletVersion = kubelet })
-		f.Eventually(f.condition(m, clusterv1.MachineUpToDateCondition)).
+		f.Eventually(f.Condition(m, clusterv1.MachineUpToDateCondition)).
 			Should(And(HavePrefix(isUpdating), ContainSubstring(kubelet)), "the portal has upgraded the kubelet")
 	}
 
 	change(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
 	changeStatus(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
 	change(f, management, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.Version = newer })
-	f.Eventually(f.condition(m, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isOutdated))
+	f.Eventually(f.Condition(m, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isOutdated))
 	both := f.machinesWith("deployment", deployment.Name, 2)
 	next := both[slices.IndexFunc(both, func(o *clusterv1.Machine) bool { return o.Name != m.Name })]
-	f.Eventually(f.condition(next, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isUpToDate))
+	f.Eventually(f.Condition(next, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isUpToDate))
 	f.bind(next, node)
-	f.Expect(f.condition(next, clusterv1.MachineUpToDateCondition)()).To(HavePrefix(isUpToDate), "the kubelet has the version of the Machine")
+	f.Expect(f.Condition(next, clusterv1.MachineUpToDateCondition)()).To(HavePrefix(isUpToDate), "the kubelet has the version of the Machine")
 
 	alone, _ := f.bound("alone")
 	f.Expect(conditions.Has(alone, clusterv1.MachineUpToDateCondition)).To(BeFalse())
