@@ -15,7 +15,7 @@ import (
 var (
 	// box is the sandbox of all stories.
 	box      *sandbox.Sandbox
-	accounts = suite.NewAccounts(120, "story")
+	accounts = suite.NewAccounts(10, "story")
 )
 
 // TestMain starts the sandbox.

@@ -9,9 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -26,13 +24,8 @@ const (
 // story is one Cluster in a namespace and an account of its own.
 type story struct {
 	*suite.Fixture
-
-	secret        *corev1.Secret
-	cluster       *clusterv1.Cluster
-	portalCluster *infrav1.PortalCluster
-	controlPlane  *infrav1.PortalControlPlane
-	deployment    *clusterv1.MachineDeployment
-	template      *infrav1.PortalMachineTemplate
+	suite.Objects
+	secret *corev1.Secret
 }
 
 // newStory prepares a story with two workers. Nothing is applied yet.
@@ -41,36 +34,14 @@ func newStory(t *testing.T) *story {
 	s := &story{Fixture: suite.NewFixture(t, box, suite.User("story", accounts.Next(t)))}
 	s.ClusterName = name
 	s.secret = s.IdentitySecret(identity)
-	s.compose()
+	s.Objects = suite.NewObjects(metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, identity)
+	s.Deployment.Spec.Deletion.Order = clusterv1.NewestMachineSetDeletionOrder
 	return s
-}
-
-func (s *story) compose() {
-	meta := metav1.ObjectMeta{Namespace: s.Namespace, Name: name}
-	objects := suite.NewObjects(meta, identity)
-	s.cluster, s.portalCluster, s.controlPlane, s.template = objects.Cluster, objects.PortalCluster, objects.ControlPlane, objects.Template
-	s.deployment = newDeployment(meta, 2)
-}
-
-// newDeployment returns a MachineDeployment that uses the PortalMachineTemplate of the same name.
-func newDeployment(meta metav1.ObjectMeta, replicas int32) *clusterv1.MachineDeployment {
-	return &clusterv1.MachineDeployment{ObjectMeta: meta, Spec: clusterv1.MachineDeploymentSpec{
-		ClusterName: name,
-		Replicas:    &replicas,
-		Deletion:    clusterv1.MachineDeploymentDeletionSpec{Order: clusterv1.NewestMachineSetDeletionOrder},
-		Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
-			ClusterName: name, Version: "v1.35.6",
-			Bootstrap: clusterv1.Bootstrap{DataSecretName: ptr.To("")},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{
-				APIGroup: infrav1.GroupVersion.Group, Kind: "PortalMachineTemplate", Name: meta.Name,
-			},
-		}},
-	}}
 }
 
 // objects returns the objects of the story in the order of a manifest, the Secret first.
 func (s *story) objects() []client.Object {
-	return []client.Object{s.secret, s.cluster, s.portalCluster, s.controlPlane, s.deployment, s.template}
+	return []client.Object{s.secret, s.Cluster, s.PortalCluster, s.ControlPlane, s.Deployment, s.Template, s.Bootstrap}
 }
 
 // apply creates all objects of the story.
@@ -83,67 +54,19 @@ func (s *story) apply() {
 
 func (s *story) scale(replicas int32) {
 	s.Helper()
-	suite.Change(s.Fixture, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = &replicas })
+	suite.Change(s.Fixture, s.Deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = &replicas })
 }
 
-// live reads the control plane again and returns it.
-func (s *story) live() *infrav1.PortalControlPlane {
-	s.Helper()
-	s.Get(s.controlPlane)
-	return s.controlPlane
-}
-
-// upgrade raises the version of the control plane, and waits until the conditions report that all of the cluster runs it.
-func (s *story) upgrade(version string) {
-	s.Helper()
-	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = version })
-	s.upgraded(version)
-}
-
-// upgraded waits until the status and the conditions report that all of the cluster runs the version.
-func (s *story) upgraded(version string) {
-	s.Helper()
-	s.Eventually(func() string { return s.live().Status.Version }).Should(Equal(version))
-	s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("True"))
-}
-
-// settled waits until core has acted on the replicas and the Cluster is available. The Cluster then has the given number of workers, and
-// each worker Node has a Machine that is Ready.
+// settled waits until core has acted on the replicas and the Cluster is available, with the given number of workers, each with a Machine.
 func (s *story) settled(workers int) {
 	s.Helper()
-	s.Eventually(s.behind).Should(BeEmpty(), "MachineDeployments that core has not observed yet")
-	s.Eventually(s.Condition(s.cluster, clusterv1.ClusterAvailableCondition)).Should(HavePrefix("True"))
-	s.bound(workers)
-	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("True"))
-}
-
-// bound waits until the Cluster has the given number of Machines and of worker Nodes, and each Machine is Ready on one of the Nodes.
-func (s *story) bound(workers int) {
-	s.Helper()
-	s.Eventually(func() (got [3]int) {
-		machines, nodes := s.Machines(), s.Nodes()
-		ready := 0
-		for _, m := range machines {
-			if conditions.IsTrue(&m, clusterv1.MachineReadyCondition) && slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name == m.Status.NodeRef.Name }) {
-				ready++
-			}
-		}
-		return [3]int{len(machines), len(nodes), ready}
-	}).Should(Equal([3]int{workers, workers, workers}), "Machines, worker Nodes, Machines that are Ready on one")
-}
-
-// behind returns the MachineDeployments whose latest spec core has not observed. Their number of Machines may still be that of earlier
-// replicas.
-func (s *story) behind() (names []string) {
-	s.Helper()
-	list := &clusterv1.MachineDeploymentList{}
-	s.List(list)
-	for _, d := range list.Items {
-		if d.Status.ObservedGeneration != d.Generation {
-			names = append(names, d.Name)
-		}
-	}
-	return names
+	s.Eventually(func() bool {
+		s.Get(s.Deployment)
+		return s.Deployment.Status.ObservedGeneration == s.Deployment.Generation
+	}).Should(BeTrue(), "core has observed the MachineDeployment")
+	s.AwaitReady(s.Cluster, workers)
+	s.Eventually(func() [2]int { return [2]int{len(s.Machines()), len(s.Nodes())} }).Should(Equal([2]int{workers, workers}), "Machines and worker Nodes")
+	s.Eventually(s.Condition(s.ControlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("True"))
 }
 
 // gone waits until no Cluster API object of the story exists, and checks that the account has no portal cluster.
@@ -158,22 +81,12 @@ func (s *story) gone() {
 	s.Expect(s.PortalClusters()).To(BeEmpty())
 }
 
-// end deletes everything, and waits until nothing is left. Most stories end with it.
+// end deletes the whole manifest in reverse order, and waits until nothing is left.
 func (s *story) end() {
 	s.Helper()
-	s.deleteAll()
-	s.gone()
-}
-
-// deleteAll deletes everything at once, as kubectl delete -f does.
-func (s *story) deleteAll() {
-	s.Helper()
-	for _, o := range s.objects() {
+	for _, o := range slices.Backward(s.objects()) {
 		s.Expect(client.IgnoreNotFound(s.Box.Client.Delete(s.Context(), o))).To(Succeed())
 	}
-}
-
-func (s *story) secretIsGone() {
-	s.Helper()
+	s.gone()
 	s.Eventually(s.Gone(s.secret)).Should(BeTrue(), "the provider releases the identity Secret")
 }

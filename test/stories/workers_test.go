@@ -3,28 +3,30 @@
 package stories
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/discovery"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/test/suite"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// Requests as changes returns them.
+// Requests as Changes returns them.
 const (
 	createRequest = "POST kubernetes-clusters 202"
 	scaleRequest  = "POST scale 202"
+	deleteRequest = "DELETE {cluster_id} 202"
 )
 
 // sameNodes waits until the Node objects match the machines that the portal runs, and none of them is cordoned.
@@ -45,62 +47,45 @@ func (s *story) sameNodes() {
 	}).Should(Succeed())
 }
 
-// resizes returns the old and the new size of each scale at the portal, in order.
-func (s *story) resizes() (all [][2]int) {
-	for _, e := range s.RequestLog() {
-		var from, to int
-		if n, _ := fmt.Sscanf(e.Detail, "size %d → %d", &from, &to); n == 2 {
-			all = append(all, [2]int{from, to})
-		}
-	}
-	return all
-}
-
-// TestScaleFollowsReplicas scales up and down, and then changes the replicas five times in a row. The speed of the host decides how many of
-// the five changes reach the portal and how many steps a scale-down takes. Each request must change the size, each scale-up must have a size
-// that the user asked for, and there must not be more scale-ups than the user made.
+// TestScaleFollowsReplicas scales up and down, and deletes the whole manifest in reverse order. The speed of the host decides how many steps the
+// scale-down takes. TestReplicas of test/world has more changes, in virtual time.
 func TestScaleFollowsReplicas(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
+	s.PortalCluster.Spec.Network = &infrav1.PortalNetwork{CIDR: "10.20.0.0/24"}
 	s.apply()
 	s.settled(2)
-	s.Get(s.template)
-	s.Expect(s.template.Status.Capacity).To(Equal(s.Nodes()[0].Status.Capacity), "capacity of a worker, for the cluster autoscaler")
+	s.Expect(s.row()).To(And(HaveKeyWithValue("Available", "True"), HaveKeyWithValue("Ready", "True"),
+		HaveKeyWithValue("Reason", infrav1.ReadyReason), HaveKeyWithValue("Version", s.ControlPlane.Spec.Version)))
 	s.scale(4)
 	s.settled(4)
 	s.scale(1)
 	s.settled(1)
 	s.sameNodes()
-	for _, replicas := range []int32{2, 3, 1, 2, 1} {
-		s.scale(replicas)
-	}
-	s.settled(1)
-	s.Eventually(func() int { return s.PortalClusters()[0].Size }).Should(Equal(1))
-	s.sameNodes()
-	raised, resizes := 0, s.resizes()
-	s.Expect(resizes).To(HaveLen(s.asked(scaleRequest)), "%v", s.Changes())
-	for i, size := range resizes {
-		s.Expect(size[1]).NotTo(Equal(size[0]), "request %d of %v changes nothing", i, resizes)
-		if size[1] > size[0] {
-			s.Expect(size[1]).To(BeElementOf(4, 2, 3), "request %d of %v", i, resizes)
-			raised++
-		}
-		s.Expect(size[1]).To(BeNumerically(">=", 1), "request %d of %v", i, resizes)
-	}
-	s.Expect(raised).To(BeNumerically("<=", 4), "scale-ups in %v", resizes)
+	s.Expect(s.PortalClusters()[0].Size).To(Equal(1))
 	s.end()
+	changes := slices.Compact(s.Changes())
+	s.Expect(changes).To(Equal([]string{"POST networks 201", createRequest, scaleRequest, deleteRequest}), "with all scales as one")
 }
 
-func uids(nodes []corev1.Node) (all []string) {
-	for _, n := range nodes {
-		all = append(all, string(n.UID))
+// row returns what kubectl get prints for the control plane, by column.
+func (s *story) row() map[string]any {
+	s.Helper()
+	api, err := discovery.NewDiscoveryClientForConfig(s.Box.Config)
+	s.Expect(err).NotTo(HaveOccurred())
+	raw, err := api.RESTClient().Get().AbsPath("/apis", infrav1.GroupVersion.String(), "namespaces", s.Namespace, "portalcontrolplanes", name).
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(s.Context())
+	s.Expect(err).NotTo(HaveOccurred())
+	table, row := metav1.Table{}, map[string]any{}
+	s.Expect(json.Unmarshal(raw, &table)).To(Succeed())
+	for i, column := range table.ColumnDefinitions {
+		row[column.Name] = table.Rows[0].Cells[i]
 	}
-	return all
+	return row
 }
 
 // TestBlockedDrainHoldsTheScaleDown protects a Pod with a PodDisruptionBudget. The provider must not ask the portal to remove
-// a node until the Pod can be evicted. The Cluster is paused until the Pod runs, although the replicas are lowered before. The provider asks the
-// portal for nothing until the user resumes it.
+// a node until the Pod can be evicted.
 func TestBlockedDrainHoldsTheScaleDown(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -109,62 +94,53 @@ func TestBlockedDrainHoldsTheScaleDown(t *testing.T) {
 	s.scale(3)
 	s.settled(3)
 	newest := slices.MaxFunc(s.Machines(), func(a, b clusterv1.Machine) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	s.pause()
+	budget := s.protect(newest.Status.NodeRef.Name)
 	s.scale(2)
-	s.protect(newest.Status.NodeRef.Name, "precious")
-	s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest}), "requests while the Cluster is paused: only the scale-up before")
-	s.resume()
-	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
+	s.Eventually(s.Condition(s.ControlPlane, infrav1.WorkersReadyCondition)).Should(And(
 		HavePrefix("False "+infrav1.DrainingReason), ContainSubstring(newest.Name), ContainSubstring("default/precious")))
-	s.release("precious")
+	s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest}), "only the scale-up before")
+	s.Expect(s.Workload().Delete(s.Context(), budget)).To(Succeed())
 	s.settled(2)
 	s.noPodWasKilled(1)
-	s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
-	s.Eventually(func() []string { return s.eventsOf("Drain") }).Should(ConsistOf(
-		And(HavePrefix(infrav1.EventNodeDrainStarted), ContainSubstring("Machine "+newest.Name)),
-		And(HavePrefix(infrav1.EventNodeDrainBlocked), ContainSubstring("default/precious")),
-		And(HavePrefix(infrav1.EventNodeDrainEnded), ContainSubstring("drained"))), "each event of the drain once")
 	s.sameNodes()
 	s.end()
 }
 
-// eventsOf are the reasons and notes of the control plane's events with the action.
-func (s *story) eventsOf(action string) (all []string) {
+// protect runs a Pod on the node that no eviction may end, and waits until its budget knows the Pod.
+func (s *story) protect(node string) *policyv1.PodDisruptionBudget {
 	s.Helper()
-	list := &eventsv1.EventList{}
-	s.List(list)
-	for _, e := range list.Items {
-		if e.Regarding.UID == s.controlPlane.UID && e.Action == action {
-			all = append(all, e.Reason+" "+e.Note)
-		}
-	}
-	return all
-}
-
-func protectedPod(node string) (*corev1.Pod, *policyv1.PodDisruptionBudget) {
 	meta := metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "precious", Labels: map[string]string{"app": "precious"}}
-	pod := &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{
-		NodeName:   node,
-		Containers: []corev1.Container{{Name: "main", Image: "precious"}},
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{
+		MinAvailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: meta.Labels},
 	}}
-	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name},
-		Spec: policyv1.PodDisruptionBudgetSpec{
-			MinAvailable: ptr.To(intstr.FromInt32(1)),
-			Selector:     &metav1.LabelSelector{MatchLabels: meta.Labels},
-		}}
-	return pod, budget
+	workload := s.Workload()
+	s.Expect(workload.Create(s.Context(), &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{
+		NodeName: node, Containers: []corev1.Container{{Name: "main", Image: "precious"}},
+	}})).To(Succeed())
+	s.Expect(workload.Create(s.Context(), budget)).To(Succeed())
+	s.Eventually(func() int32 {
+		_ = workload.Get(s.Context(), client.ObjectKeyFromObject(budget), budget)
+		return budget.Status.CurrentHealthy
+	}).Should(BeEquivalentTo(1), "Pods that the budget counts")
+	return budget
 }
 
-// pause pauses the Cluster, and waits until the provider and core have noticed.
-func (s *story) pause() {
+// noPodWasKilled checks that the portal removed this number of nodes by scaling down, each of them cordoned and empty.
+func (s *story) noPodWasKilled(removed int) {
 	s.Helper()
-	suite.Change(s.Fixture, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
-	for _, o := range []client.Object{s.controlPlane, s.deployment} {
-		s.Eventually(s.Condition(o, clusterv1.PausedCondition)).Should(HavePrefix("True"))
-	}
-}
-
-func (s *story) resume() {
-	s.Helper()
-	suite.Change(s.Fixture, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
+	var harm []string
+	s.Eventually(func() (nodes int) {
+		harm = nil
+		for _, e := range s.RequestLog() {
+			if e.Removal == nil || e.Removal.By != emulator.JobScaleCluster {
+				continue
+			}
+			nodes++
+			if !e.Removal.Cordoned || len(e.Removal.Pods)+len(e.Removal.Terminating) > 0 {
+				harm = append(harm, fmt.Sprintf("%s: %s", e.ID, e.Removal))
+			}
+		}
+		return nodes
+	}).Should(Equal(removed))
+	s.Expect(harm).To(BeEmpty(), "nodes that the portal removed while they were not drained")
 }

@@ -7,12 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 // RequestLog returns the entries of the account in the portal's request log.
@@ -29,16 +24,6 @@ func (f *Fixture) Changes() (all []string) {
 		}
 	}
 	return all
-}
-
-// Decide makes the decision about the last operation of the control plane, as a person does.
-func (f *Fixture) Decide(controlPlane *infrav1.PortalControlPlane, decision infrav1.Decision) {
-	f.Helper()
-	Change(f, controlPlane, func(cp *infrav1.PortalControlPlane) {
-		state, err := operation.Load(cp)
-		f.Expect(err).NotTo(HaveOccurred())
-		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, decision.About(state.Last.ID))
-	})
 }
 
 // PortalClusters returns the portal clusters of the account.

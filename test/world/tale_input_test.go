@@ -85,3 +85,36 @@ func TestMistakes(t *testing.T) {
 		w.End()
 	})
 }
+
+// TestKubeconfigSecret changes the kubeconfig Secret of a running cluster as users do. They damage it, manage it themselves, and delete it. The
+// provider replaces only what they do not manage.
+func TestKubeconfigSecret(t *testing.T) {
+	tale(t, func(w *World) {
+		w.CreateCluster(2)
+		w.Settle(2)
+		secret := &corev1.Secret{ObjectMeta: named(name + suffix)}
+		portals := string(read(w, secret).Data["value"])
+		content := func(want string) func() string {
+			return func() string {
+				w.there(secret)
+				return diff(string(secret.Data["value"]), want)
+			}
+		}
+		write := func(content string) {
+			Edit(w, client.ObjectKeyFromObject(secret), secret, func(s *corev1.Secret) { s.Data["value"] = []byte(content) })
+		}
+		write("damaged")
+		w.Until("the damage is repaired", time.Minute, content(portals))
+		Edit(w, client.ObjectKeyFromObject(secret), secret, func(s *corev1.Secret) { s.Annotations[infrav1.UserManagedAnnotation] = "true" })
+		write("# mine\n" + portals)
+		w.SetVersion(newVersion) // the provider fetches its own kubeconfig after an upgrade
+		w.Upgraded(newVersion)
+		w.Scale(3)
+		w.Settle(3)
+		Equal(w, "what the user manages", content("# mine\n"+portals)(), "")
+		w.Delete(secret)
+		w.Until("the Secret is there again", time.Minute, content(portals))
+		w.Settle(3)
+		w.End()
+	})
+}
