@@ -4,7 +4,6 @@ package identity
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -12,7 +11,6 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
 // at is a portal in another process, with users of one account.
@@ -72,25 +70,7 @@ func TestAccountOfASecret(t *testing.T) {
 	}
 }
 
-// TestRequestsPerMinute: the Secret may name the account's limit, as a whole number.
-func TestRequestsPerMinute(t *testing.T) {
-	for text, limit := range map[string]int{"600": 600, "1": 1, "1000000": 1000000, "0": 0, "-5": 0, "6e2": 0, "6 00": 0, " 600\n": 600, "1000001": 0, "99999999999999999999": 0} {
-		s := secret("id", func(d map[string][]byte) { d[infrav1.IdentityRequestsPerMinute] = []byte(text) })
-		b := newBench(t, s)
-		_, o := b.resolver.Resolve(t.Context(), "default", infrav1.PortalIdentityReference{Name: "id"})
-		if limit > 0 && !o.IsDone() || limit == 0 && (o.Kind != outcome.Stalled || o.Reason != infrav1.IdentityInvalidReason ||
-			!strings.Contains(o.Message, `Secret "id" cannot be used: requestsPerMinute: must be a`)) {
-			t.Errorf("%q: %+v", text, o)
-		}
-	}
-	b := newBench(t)
-	if limit := b.login(at(t), "team-a", map[string]string{infrav1.IdentityRequestsPerMinute: "900"}).Stats().Limit; limit != 900 {
-		t.Errorf("%d requests a minute", limit)
-	}
-}
-
-// TestLineBreaks: what is piped into a Secret often ends with a line break. It makes no other user, account or limit. Only at the end of a
-// password does it count, and there the condition names it without a login: a portal may lock the user after some that it refuses.
+// TestLineBreaks: what is piped into a Secret often ends with a line break. It makes no other user, account or limit.
 func TestLineBreaks(t *testing.T) {
 	b, portal := newBench(t), at(t)
 	data := map[string]string{
@@ -102,13 +82,6 @@ func TestLineBreaks(t *testing.T) {
 	}
 	if b.login(portal, "team-a", data) != typed || typed.Stats().Limit != 900 {
 		t.Errorf("a line break makes another account, or another limit than %d", typed.Stats().Limit)
-	}
-	for _, end := range []string{"\n", "\r\n", "\r"} {
-		b := newBench(t, secret("id", func(d map[string][]byte) { d[infrav1.IdentityPassword] = []byte(password + end) }))
-		_, o := b.resolver.Resolve(t.Context(), "default", infrav1.PortalIdentityReference{Name: "id"})
-		if o.Kind != outcome.Stalled || o.Reason != infrav1.IdentityInvalidReason || !strings.Contains(o.Message, `Secret "id" cannot be used: password: ends with a line break`) {
-			t.Errorf("%q at the end of the password: %+v", end, o)
-		}
 	}
 }
 

@@ -115,9 +115,6 @@ func TestTenantsLearnNothing(t *testing.T) {
 		"no password": {func(_ *Resolver, s *corev1.Secret, _ *infrav1.PortalClusterIdentity) {
 			delete(s.Data, infrav1.IdentityPassword)
 		}, infrav1.IdentityNotReadyReason, `Secret "account" in namespace "capportal-system" has no key "password"`},
-		"plain http": {func(_ *Resolver, s *corev1.Secret, _ *infrav1.PortalClusterIdentity) {
-			s.Data[infrav1.IdentityBaseURL] = []byte("http://portal.example")
-		}, infrav1.IdentityNotReadyReason, "https"},
 		"manager without a namespace": {func(r *Resolver, _ *corev1.Secret, _ *infrav1.PortalClusterIdentity) { r.Namespace = "" },
 			infrav1.IdentityNotReadyReason, ""},
 		"a malformed selector": {func(_ *Resolver, _ *corev1.Secret, i *infrav1.PortalClusterIdentity) {
@@ -137,9 +134,6 @@ func TestTenantsLearnNothing(t *testing.T) {
 			c := sharing("default", "a", "team")
 			_, resolved := b.resolver.Resolve(t.Context(), "default", c.Spec.IdentityRef)
 			for what, o := range map[string]outcome.Outcome{"resolve": resolved, "hold": b.resolver.EnsureFinalizer(t.Context(), c)} {
-				if title == "plain http" && what == "hold" {
-					continue // only the client finds that
-				}
 				if o.Kind != outcome.Stalled || o.Reason != test.reason || !strings.Contains(o.Message, `PortalClusterIdentity "team"`) {
 					t.Errorf("%s: %+v", what, o)
 				}
@@ -156,16 +150,27 @@ func TestTenantsLearnNothing(t *testing.T) {
 	}
 }
 
-// TestSharedVersion: a change of the PortalClusterIdentity is another identity to the backoff, so a raised limit counts at once.
-func TestSharedVersion(t *testing.T) {
+// TestLimits: a change of the limits is another identity to the backoff, so it counts at once, and says where clusters may be.
+func TestLimits(t *testing.T) {
 	identity := shared("team", nil)
 	b := newBench(t, account(), identity)
 	ref := sharing("default", "a", "team").Spec.IdentityRef
 	first, _ := b.resolver.Resolve(t.Context(), "default", ref)
-	identity.Generation = 2
+	identity.Generation, identity.Spec.Limits = 2, &infrav1.PortalIdentityLimits{Zones: []string{"z2", "z1"}, VPCs: []string{"v1"}}
 	b.must(b.store.Update(t.Context(), identity))
-	if after, _ := b.resolver.Resolve(t.Context(), "default", ref); after.Version == first.Version || after.Portal != first.Portal {
+	if o := first.CheckPlacement("z9", "v9"); !o.IsDone() {
+		t.Errorf("without limits: %+v", o)
+	}
+	after, _ := b.resolver.Resolve(t.Context(), "default", ref)
+	if after.Version == first.Version || after.Portal != first.Portal {
 		t.Errorf("%+v, before %+v", after, first)
+	}
+	for place, want := range map[[2]string]string{
+		{"z1", "v1"}: "", {"z3", "v1"}: `PortalClusterIdentity "team" allows the zones z1, z2, but not "z3"`, {"z1", ""}: `allows the VPCs v1, but not ""`,
+	} {
+		if o := after.CheckPlacement(place[0], place[1]); o.IsDone() != (want == "") || !strings.Contains(o.Message, want) {
+			t.Errorf("%q: %+v, want %q", place, o, want)
+		}
 	}
 }
 

@@ -110,12 +110,12 @@ func TestReady(t *testing.T) {
 	}
 	b.says(infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.IdentityInvalidReason, `Secret "account" does not exist`)
 	incomplete := secret()
-	delete(incomplete.Data, infrav1.IdentityEmail)
+	incomplete.Data[infrav1.IdentityBaseURL] = []byte("http://portal.example")
 	if err := b.store.Create(t.Context(), incomplete); err != nil {
 		t.Fatal(err)
 	}
 	b.reconcile()
-	b.says(infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.IdentityInvalidReason, `"email"`)
+	b.says(infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.IdentityInvalidReason, "https")
 	incomplete.Data = secret().Data
 	if err := b.store.Update(t.Context(), incomplete); err != nil {
 		t.Fatal(err)
