@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,7 +161,7 @@ func TestFetchesWhatNoLongerWorks(t *testing.T) {
 				if o := f.connect().outcomes[infrav1.KubeconfigReadyCondition]; !o.IsDone() {
 					t.Fatalf("%+v", o)
 				}
-				if o := f.connect().outcomes[test.condition]; o.Reason != test.reason || !strings.Contains(o.Message, test.says) || f.fetches() != 2 {
+				if o := f.connect().outcomes[test.condition]; !says(o, test.reason, test.says) || f.fetches() != 2 {
 					t.Errorf("without another kubeconfig: %d fetches, %+v", f.fetches(), o)
 				}
 				now = newAPIServer(workload.Working).kubeconfig("token: new")

@@ -3,8 +3,6 @@
 package portalcontrolplane
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,13 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
 // owner returns a reference to Cluster prod with the UID, or none for "".
@@ -124,7 +120,7 @@ func (f *fixture) deletions() int { return f.asked(http.MethodDelete) }
 // TestDeletionIsMeant checks who deleted the object, as far as owner references show, and what the portal is asked.
 func TestDeletionIsMeant(t *testing.T) {
 	const held, protected = infrav1.DeletionNotConfirmedReason, infrav1.DeletionProtectedReason
-	core := person.with(func(d *departure) { d.leaves = true })
+	core, retained := person.with(func(d *departure) { d.leaves = true }), collector.with(func(d *departure) { d.policy = infrav1.DeletionPolicyRetain })
 	type row struct {
 		departure
 		reason string // of the hold, or ""
@@ -142,12 +138,12 @@ func TestDeletionIsMeant(t *testing.T) {
 		"collector, another Cluster's while it leaves": {departure: collector.with(func(d *departure) { d.leaves, d.estranged = true, true }), reason: held},
 		"confirmed":                                    {departure: collector.with(func(d *departure) { d.confirmed = "ID" })},
 		"confirmed with another id":                    {departure: collector.with(func(d *departure) { d.confirmed = "cluster-other" }), reason: held},
-		"collector, Retain":                            {departure: collector.with(func(d *departure) { d.policy = infrav1.DeletionPolicyRetain }), stays: true},
+		"collector, Retain":                            {departure: retained, stays: true},
 		"a person, protected":                          {departure: person.with(func(d *departure) { d.protected = true }), reason: protected},
 		"a person, protected and confirmed":            {departure: person.with(func(d *departure) { d.protected, d.confirmed = true, "ID" }), reason: protected},
 		"a person, protected by the Cluster":           {departure: person.with(func(d *departure) { d.guards = true }), reason: protected},
 		"protected by the Cluster, without an owner":   {departure: departure{guards: true}, reason: protected},
-		"protected, Retain":                            {departure: person.with(func(d *departure) { d.protected, d.policy = true, infrav1.DeletionPolicyRetain }), stays: true},
+		"protected, Retain":                            {departure: retained.with(func(d *departure) { d.protected = true }), stays: true},
 		"core, a copy":                                 {departure: departure{owner: "present", noted: "earlier", leaves: true, copied: true}, reason: held},
 		"its kind is removed":                          {departure: person.with(func(d *departure) { d.removed = controlPlaneCRD }), reason: held},
 		"its kind is removed later":                    {departure: person.with(func(d *departure) { d.removed, d.late = controlPlaneCRD, true })},
@@ -175,10 +171,11 @@ func (f *fixture) holds(s *scope, reason string) {
 		return
 	}
 	o := s.outcomes[clusterv1.DeletingCondition]
-	if o.Kind != outcome.Stalled || o.Reason != reason || !strings.Contains(o.Message, f.id) || !strings.Contains(o.Message, "Retain") {
+	if !stalled(o, reason, f.id, "Retain") {
 		f.Errorf("%+v", o)
 	}
-	if way := infrav1.DecisionAnnotation + "=" + infrav1.DecisionDelete.About(f.id); reason == infrav1.DeletionNotConfirmedReason && !strings.HasSuffix(o.Message, way) {
+	way := infrav1.DecisionAnnotation + "=" + infrav1.DecisionDelete.About(f.id)
+	if reason == infrav1.DeletionNotConfirmedReason && !strings.HasSuffix(o.Message, way) {
 		f.Errorf("the message does not end with %s: %s", way, o.Message)
 	}
 	others := func(event string) bool { return !strings.HasPrefix(event, "Warning "+infrav1.EventDeletionHeld) }
@@ -272,9 +269,8 @@ func TestEnsureOwned(t *testing.T) {
 	})
 }
 
-// TestJobOfADeletionNeverEnds has the portal delete the cluster but leave the job of the deletion running, as some portals do. The object goes
-// once the job counts as stuck, and not before, because the portal may still remove nodes. It stays if the portal still knows the cluster, and
-// if another portal user asks, to whom the portal may hide it.
+// TestJobOfADeletionNeverEnds has the portal delete the cluster but leave the job running, as some portals do. The object goes once the job counts
+// as stuck, not before. It stays if the portal still knows the cluster, and if another portal user asks, to whom the portal may hide it.
 func TestJobOfADeletionNeverEnds(t *testing.T) {
 	type row struct {
 		fault emulator.Fault // of the look at the cluster
@@ -360,37 +356,22 @@ func TestNamesOfFailedCreationsAreReported(t *testing.T) {
 	})
 }
 
-// TestEndAfterTheIdentityHasForgotten has a conflict keep the finalizer when the portal cluster is deleted. The namespace may not use the identity any
-// more, which allowed only the deletion, and has forgotten the cluster.
+// TestEndAfterTheIdentityHasForgotten has the manager end before it removes the finalizer. The namespace may not use the identity any more, which
+// allowed only the deletion, and has forgotten the cluster.
 func TestEndAfterTheIdentityHasForgotten(t *testing.T) {
 	manage(t, false, func(e *estate) {
 		key := e.addSharing("fleet", "prod", nil)
-		if o := e.passes(key)[key]; !o.IsDone() {
-			e.Fatalf("%+v", o)
-		}
+		e.passes(key)
 		e.identity.Withdrawn = true
 		e.must(e.store.Delete(e.Context(), e.get(key)))
-		conflicts := 1
-		e.manager = newManager(interceptor.NewClient(e.store, interceptor.Funcs{Patch: func(
-			ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption,
-		) error {
-			if cp, ok := obj.(*infrav1.PortalControlPlane); ok && len(cp.Finalizers) == 0 && conflicts > 0 {
-				conflicts--
-				return apierrors.NewConflict(infrav1.GroupVersion.WithResource("portalcontrolplanes").GroupResource(), cp.Name, errors.New("a label was set"))
-			}
-			return c.Patch(ctx, obj, patch, opts...)
-		}}), e.recorder, &connections{})
-		for range 60 {
-			if err := e.store.Get(e.Context(), key, &infrav1.PortalControlPlane{}); apierrors.IsNotFound(err) {
-				return
-			}
-			s := e.scope(key)
-			if _, err := e.manager.reconcileDelete(e.Context(), s); err != nil && !apierrors.IsConflict(err) {
-				e.Fatal(err)
-			}
-			e.logs = append(e.logs, s.outcomes[clusterv1.DeletingCondition].Message)
+		s := e.scope(key)
+		for ; !e.manager.Lifecycle.Delete(e.Context(), &s.Pass, noVolumes).IsDone(); s = e.scope(key) {
 			time.Sleep(10 * time.Second)
 		}
-		e.Errorf("the object remains: %s", e.logs)
+		e.must(e.manager.Ownership.RemoveFromIdentity(e.Context(), &s.Pass))
+		s = e.scope(key)
+		if _, err := e.manager.reconcileDelete(e.Context(), s); err != nil || len(s.ControlPlane.Finalizers) > 0 {
+			e.Errorf("the object remains: %v, %+v", err, s.outcomes[clusterv1.DeletingCondition])
+		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -51,23 +52,16 @@ type fixture struct {
 // nodes are the Nodes of the workload cluster, as the portal makes them.
 type nodes struct {
 	client.WithWatch
-	mu      sync.Mutex
-	version string // of the API server
-	// kubeconfig is the kubeconfig that the portal returns. Nil means none.
-	kubeconfig func() string
-	// ids returns the providerID of a Node. Nil is the portal's own.
-	ids func(emulator.Node) string
-	// blocked is the Node with a Pod that the portal cannot evict.
-	blocked string
-	// shows returns the version that the API server and the kubelets report. Nil is the portal's own.
-	shows func(string) string
-	// made counts the Nodes. Those of one job do not join at the same moment, but at an interval of a second.
-	made int
-	// undrained are the Nodes that the portal removed although they took Pods.
-	undrained []string
+	mu         sync.Mutex
+	version    string                     // of the API server
+	kubeconfig func() string              // that the portal returns. Nil means none
+	ids        func(emulator.Node) string // the providerID of a Node. Nil is the portal's own
+	blocked    string                     // the Node with a Pod that the portal cannot evict
+	shows      func(string) string        // the version that the API server and the kubelets report. Nil is the portal's own
+	made       int                        // Nodes. Those of one job join at an interval of a second
+	undrained  []string                   // Nodes that the portal removed although they took Pods
 }
 
-// Apply implements emulator.Workloads.
 func (n *nodes) Apply(ctx context.Context, w emulator.Workload) ([]emulator.Removal, error) {
 	if n.shows != nil {
 		w.Version = n.shows(w.Version)
@@ -128,7 +122,6 @@ func (n *nodes) join(ctx context.Context, m emulator.Node) error {
 	return n.Status().Update(ctx, node)
 }
 
-// Kubeconfig implements emulator.Workloads.
 func (n *nodes) Kubeconfig(context.Context, string) ([]byte, error) {
 	if n.kubeconfig == nil {
 		return nil, nil
@@ -143,13 +136,11 @@ func (n *nodes) answer(string) string {
 	return n.version
 }
 
-// workloads are the nodes as the portal sees them: its Delete differs from a client's.
+// workloads are the nodes as the portal sees them, as emulator.Workloads and Drainer. Its Delete differs from a client's.
 type workloads struct{ *nodes }
 
-// Delete implements emulator.Workloads.
 func (workloads) Delete(context.Context, string) error { return nil }
 
-// Drain implements emulator.Drainer.
 func (w workloads) Drain(ctx context.Context, id, node string, _ time.Duration) error {
 	err := w.Cordon(ctx, id, node, true)
 	if err == nil && node == w.blocked {
@@ -158,7 +149,6 @@ func (w workloads) Drain(ctx context.Context, id, node string, _ time.Duration) 
 	return err
 }
 
-// Cordon implements emulator.Drainer.
 func (w workloads) Cordon(ctx context.Context, _, node string, unschedulable bool) error {
 	n := &corev1.Node{}
 	if err := w.Get(ctx, client.ObjectKey{Name: node}, n); err != nil {
@@ -362,6 +352,16 @@ func (f *fixture) cordon(name string, unschedulable bool) {
 func (f *fixture) allRun(version string) bool {
 	f.Helper()
 	return !slices.ContainsFunc(f.workers(), func(n corev1.Node) bool { return n.Status.NodeInfo.KubeletVersion != version })
+}
+
+// says reports whether the outcome has the reason and, in its message, all of the words.
+func says(o outcome.Outcome, reason string, words ...string) bool {
+	return o.Reason == reason && !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(o.Message, word) })
+}
+
+// stalled reports whether the outcome says so and waits for a person.
+func stalled(o outcome.Outcome, reason string, words ...string) bool {
+	return o.Kind == outcome.Stalled && says(o, reason, words...)
 }
 
 // reason is that of a condition as it is stored.

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
@@ -107,8 +109,12 @@ func TestAdoptsAnother(t *testing.T) {
 		f.connect()
 		cp := f.controlPlane()
 		state := stateOf(cp)
-		if r := state.Record; r.ClusterID != other || r.Size != operation.SizeUnknown || r.Version != "" || r.Workers != nil || r.UserID == "" || r.Portal == "" || state.Last != nil {
-			t.Errorf("record %+v, operation %+v", r, state.Last)
+		want := operation.Record{
+			UID: cp.UID, ClusterID: other, Size: operation.SizeUnknown, TakenOver: true,
+			UserID: state.Record.UserID, Portal: "portal.example:443", KubeconfigDigest: state.Record.KubeconfigDigest, Endpoint: cp.Spec.ControlPlaneEndpoint,
+		}
+		if diff := cmp.Diff(want, state.Record); diff != "" || state.Record.UserID == "" || state.Last != nil {
+			t.Errorf("record %s, operation %+v", diff, state.Last)
 		}
 		if cp.Spec.ControlPlaneEndpoint.Host != "192.0.2.9" || !f.storedIs(now) || f.reason(infrav1.ProvisionedCondition) != infrav1.ReadyReason {
 			t.Errorf("endpoint %s, %s", cp.Spec.ControlPlaneEndpoint.Host, f.reason(infrav1.ProvisionedCondition))

@@ -54,7 +54,7 @@ func TestRefusedSecret(t *testing.T) {
 				end, fetched := f.quota(), f.fetches()
 				f.liveBy(f.connect, time.Minute)
 				o := f.connect().outcomes[infrav1.KubeconfigReadyCondition]
-				if o.Reason != infrav1.KubeconfigNotSharedReason || !strings.Contains(o.Message, "exceeded quota") || strings.Contains(o.Message, kubeconfigs.Canary) {
+				if !says(o, infrav1.KubeconfigNotSharedReason, "exceeded quota") || strings.Contains(o.Message, kubeconfigs.Canary) {
 					t.Errorf("%+v", o)
 				}
 				if cp := f.controlPlane(); !conditions.IsTrue(cp, infrav1.AvailableCondition) || !conditions.IsTrue(cp, infrav1.ConnectedCondition) {
@@ -167,10 +167,11 @@ func TestSecretMadeBeforehand(t *testing.T) {
 // TestUserManaged: the user's kubeconfig is never replaced, even if it stops working, and conditions report what to do.
 func TestUserManaged(t *testing.T) {
 	portals := newAPIServer(workload.Working).kubeconfig("token: " + kubeconfigs.Canary)
+	works, refuses := newAPIServer(workload.Working), newAPIServer(workload.Unauthorized)
 	for title, test := range map[string]struct{ theirs, of, reason string }{
-		"it works":       {newAPIServer(workload.Working).kubeconfig("token: theirs"), infrav1.KubeconfigReadyCondition, ""},
-		"it is refused":  {newAPIServer(workload.Unauthorized).kubeconfig("token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
-		"it has expired": {newAPIServer(workload.Unauthorized).kubeconfig("token: " + kubeconfigs.JWT(`{"exp":1000}`)), infrav1.KubeconfigReadyCondition, infrav1.KubeconfigRefusedReason},
+		"it works":       {works.kubeconfig("token: theirs"), infrav1.KubeconfigReadyCondition, ""},
+		"it is refused":  {refuses.kubeconfig("token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
+		"it has expired": {refuses.kubeconfig("token: " + kubeconfigs.JWT(`{"exp":1000}`)), infrav1.KubeconfigReadyCondition, infrav1.KubeconfigRefusedReason},
 		"it is damaged":  {"{", infrav1.KubeconfigReadyCondition, infrav1.KubeconfigInvalidReason},
 	} {
 		t.Run(title, func(t *testing.T) {
@@ -179,7 +180,7 @@ func TestUserManaged(t *testing.T) {
 				f.edit(write(test.theirs))
 				f.edit(mark)
 				o := f.liveBy(f.connect, 2*time.Minute).outcomes[test.of]
-				if o.Reason != test.reason || !o.IsDone() && !(strings.Contains(o.Message, "prod-kubeconfig") && strings.HasSuffix(o.Message, "and the provider stores the portal's kubeconfig")) {
+				if o.Reason != test.reason || !o.IsDone() && !says(o, test.reason, "prod-kubeconfig", "and the provider stores the portal's kubeconfig") {
 					t.Errorf("%+v", o)
 				}
 				if f.stored() != test.theirs || f.fetches() > 5 || strings.Contains(o.Message, kubeconfigs.Canary) {
@@ -260,7 +261,9 @@ func TestChangedSecretWithoutPortal(t *testing.T) {
 func TestSecretWakesWithoutLabels(t *testing.T) {
 	live(t, 1, func(f *fixture) {
 		f.must(f.store.Create(f.Context(), f.scope().Cluster))
-		for name, want := range map[string][]reconcile.Request{"prod-kubeconfig": {{NamespacedName: prod}}, "prod-ca": nil, "other-kubeconfig": nil, "kubeconfig": nil} {
+		for name, want := range map[string][]reconcile.Request{
+			"prod-kubeconfig": {{NamespacedName: prod}}, "prod-ca": nil, "other-kubeconfig": nil, "kubeconfig": nil,
+		} {
 			s := &corev1.Secret{}
 			s.Namespace, s.Name = prod.Namespace, name
 			if got := f.manager.fromSecret(f.Context(), s); !slices.Equal(got, want) {

@@ -45,37 +45,31 @@ func (e *estate) restore(backup *infrav1.PortalControlPlane) client.ObjectKey {
 	})
 }
 
-// TestOldBackup restores an object that was saved before its portal cluster was created, after the creation. No second cluster is
-// created, and none is taken over by its name. The message names what a person has to look for.
+// TestOldBackup restores an object that was saved before its portal cluster was created. No second cluster is created, and none is taken over by its
+// name. The message names what a person has to look for, and spec.clusterID is the way out.
 func TestOldBackup(t *testing.T) {
 	type row struct {
-		change func(*infrav1.PortalControlPlane)
-		spoil  func(*infrav1.PortalControlPlane) // the backup
-		says   string
+		recorded   bool // in the backup
+		name, says string
 	}
-	nothing := func(*infrav1.PortalControlPlane) {}
 	cases(t, map[string]row{
-		"a generated name":              {nothing, nothing, `, or another whose name begins with "prod-",`},
-		"a chosen name":                 {func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "main" }, nothing, `a cluster named "main" at`},
-		"the name is not in the backup": {nothing, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "" }, `a cluster whose name begins with "prod-" at`},
-		"no record is in the backup":    {nothing, func(cp *infrav1.PortalControlPlane) { cp.Annotations = nil }, `a cluster named "prod-`},
+		"a generated name": {true, "prod-bcdfg", `a cluster named "prod-bcdfg", or another whose name begins with "prod-",`},
+		"a chosen name":    {true, "another", `a cluster named "another" at`},
+		"no name":          {true, "", `a cluster whose name begins with "prod-" at`},
+		"no record":        {false, "prod-bcdfg", `a cluster named "prod-bcdfg"`},
 	}, func(t *testing.T, test row) {
 		e := newEstate(t, emulator.Options{ListClusters: true})
-		key := e.add("fleet", "prod", test.change)
-		backup := e.sawFirst(key)
-		e.passes(key)
-		e.forget(key)
-		test.spoil(backup)
-		e.restore(backup)
-		o := e.passes(key)[key]
-		if e.asked("POST") != 1 || len(e.portal.Clusters()) != 1 {
-			t.Errorf("%d creations, %d clusters", e.asked("POST"), len(e.portal.Clusters()))
+		id := e.another()
+		key := e.add("fleet", "prod", func(cp *infrav1.PortalControlPlane) {
+			if cp.Spec.ClusterName = test.name; test.recorded {
+				putRecord(cp, operation.Record{UID: "of-before"})
+			}
+		})
+		if o := e.passes(key)[key]; !says(o, infrav1.RestoredObjectReason, test.says) || len(e.portal.Clusters()) != 1 {
+			t.Fatalf("%d clusters, %+v", len(e.portal.Clusters()), o)
 		}
-		if o.Reason != infrav1.RestoredObjectReason || !strings.Contains(o.Message, test.says) || !strings.Contains(o.Message, backup.Spec.ClusterName) {
-			t.Fatalf("%+v", o)
-		}
-		e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = e.portal.Clusters()[0].ID })
-		if o = e.passes(key)[key]; !o.IsDone() || !e.scope(key).Owns() || e.scope(key).DeletionPolicy() != infrav1.DeletionPolicyRetain {
+		e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = id })
+		if o := e.passes(key)[key]; !o.IsDone() || !e.scope(key).Owns() || e.scope(key).DeletionPolicy() != infrav1.DeletionPolicyRetain {
 			t.Errorf("with spec.clusterID: %+v", o)
 		}
 	})
@@ -92,17 +86,15 @@ func TestRestoredWithoutCluster(t *testing.T) {
 		e.restore(backup)
 		retry := infrav1.DecisionRetry.About("uid-restored")
 		o := e.passes(key)[key]
-		if e.asked("POST") != 0 || o.Reason != infrav1.RestoredObjectReason || !strings.Contains(o.Message, infrav1.DecisionAnnotation+"="+retry) {
+		if e.asked("POST") != 0 || !says(o, infrav1.RestoredObjectReason, infrav1.DecisionAnnotation+"="+retry) {
 			e.Fatalf("%d creations, %+v", e.asked("POST"), o)
 		}
 		e.decide(key, retry)
 		o = e.passes(key)[key]
 		s := e.scope(key)
-		if !o.IsDone() || e.asked("POST") != 1 || !s.Owns() || s.ControlPlane.Spec.ClusterName != backup.Spec.ClusterName || s.DeletionPolicy() != infrav1.DeletionPolicyDelete {
-			e.Errorf("%+v, %d creations, %+v", o, e.asked("POST"), s.ControlPlane.Spec)
-		}
-		if _, left := s.ControlPlane.Annotations[infrav1.DecisionAnnotation]; left {
-			e.Error("the permission was not used up")
+		named, used := s.ControlPlane.Spec.ClusterName == backup.Spec.ClusterName, s.ControlPlane.Annotations[infrav1.DecisionAnnotation] == ""
+		if !o.IsDone() || e.asked("POST") != 1 || !s.Owns() || !named || !used || s.DeletionPolicy() != infrav1.DeletionPolicyDelete {
+			e.Errorf("%+v, %d creations, named as before: %t, the permission is used up: %t", o, e.asked("POST"), named, used)
 		}
 	})
 }
@@ -183,7 +175,7 @@ func TestResolvedCreation(t *testing.T) {
 		e := newEstate(t, emulator.Options{})
 		e.strike(test.fault)
 		key := e.add("fleet", "prod", nil)
-		if o := e.passes(key)[key]; o.Reason != infrav1.OutcomeUnknownReason || !strings.Contains(o.Message, "later deleted with this object if the portal shows") {
+		if o := e.passes(key)[key]; !says(o, infrav1.OutcomeUnknownReason, "later deleted with this object if the portal shows") {
 			t.Fatalf("%+v", o)
 		}
 		id, want := e.portal.Clusters()[0].ID, infrav1.DeletionPolicyDelete
@@ -278,9 +270,8 @@ func TestGuessedName(t *testing.T) {
 	})
 }
 
-// TestAnotherPortal: a user changes the portal in the identity while a cluster is being created, and afterwards. Ids of one
-// portal are never used at another one, where they may belong to another user's cluster. A decision about the address that the identity
-// names, and no other one, lets the object use its portal cluster there. The operation in flight moves along.
+// TestAnotherPortal: a user changes the portal in the identity while a cluster is being created, and afterwards. Ids of one portal are never used at
+// another one, unless a person decides so about the address that the identity names. The operation in flight moves along.
 func TestAnotherPortal(t *testing.T) {
 	cases(t, map[string][]emulator.Fault{
 		"accepted": nil,
@@ -304,7 +295,7 @@ func TestAnotherPortal(t *testing.T) {
 			put(cp, &operation.Operation{ID: "1", Type: operation.Scale, Target: "2", Portal: stateOf(cp).Record.Portal})
 		})
 		e.decide(key, infrav1.DecisionTrust.About("wrong.example:443"))
-		if o := e.scope(key).CheckPortal(); o.Reason != infrav1.AccountChangedReason || !strings.Contains(o.Message, "decision=trust:elsewhere.example:443") {
+		if o := e.scope(key).CheckPortal(); !says(o, infrav1.AccountChangedReason, "decision=trust:elsewhere.example:443") {
 			t.Errorf("later at another portal, after a decision about a third one: %+v", o)
 		}
 		e.decide(key, infrav1.DecisionTrust.About("elsewhere.example:443"))
@@ -312,8 +303,9 @@ func TestAnotherPortal(t *testing.T) {
 			t.Errorf("a decision about this address: %+v", o)
 		}
 		o, cp := e.passes(key)[key], e.get(key)
-		if state := stateOf(cp); !o.IsDone() || state.Record.Portal != "elsewhere.example:443" || state.Last.Portal != "elsewhere.example:443" || cp.Annotations[infrav1.DecisionAnnotation] != "" {
-			t.Errorf("trusted: %+v, %+v", o, state)
+		record, last := stateOf(cp).Record.Portal, stateOf(cp).Last.Portal
+		if !o.IsDone() || record != "elsewhere.example:443" || last != record || cp.Annotations[infrav1.DecisionAnnotation] != "" {
+			t.Errorf("trusted: %+v, the record is of %s, and the operation of %s", o, record, last)
 		}
 	})
 }

@@ -25,9 +25,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
 )
 
-// TestRetainInAScaleDown deletes a Cluster or its control plane with Retain while nodes wait for their removal: the provider has drained two of
-// four nodes, core drains the third one, and the user has cordoned the fourth one. All nodes stay, so Pods must be able to run on them. No
-// controller undoes anything later. The state of the nodes does not hold up the deletion.
+// TestRetainInAScaleDown deletes a Cluster or its control plane with Retain while nodes wait for their removal: the provider has drained two of four
+// nodes, core drains the third one, and the user has cordoned the fourth one. All nodes stay, and only the user's does not take Pods again.
 func TestRetainInAScaleDown(t *testing.T) {
 	cluster := func(f *fixture, s *scope) {
 		s.Cluster.DeletionTimestamp = ptr.To(metav1.Now())
@@ -118,9 +117,8 @@ func (f *fixture) amidScaleDown() []string {
 	return []string{all[0].Name, all[1].Name, byCore, byUser}
 }
 
-// TestAbandonedMachines deletes a control plane with Retain. The garbage collector has deleted the MachineSet of a Machine or its
-// MachineDeployment, or a restore has replaced it. Core does not reconcile the Machine any more. No person has to remove its finalizer.
-// A Machine whose owners exist, and one that is not being deleted, keep theirs.
+// TestAbandonedMachines deletes a control plane with Retain. Core does not reconcile Machines whose MachineSet or MachineDeployment was collected, or
+// replaced by a restore, so they lose their finalizer. A Machine whose owners exist, and one that is not being deleted, keep theirs.
 func TestAbandonedMachines(t *testing.T) {
 	live(t, 0, func(f *fixture) {
 		f.change(func(cp *infrav1.PortalControlPlane) {

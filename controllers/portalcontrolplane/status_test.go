@@ -28,10 +28,11 @@ import (
 // passed is a scope after a pass over a running cluster, with 3 workers of which one is free.
 func passed(change ...func(*scope)) *scope {
 	s := &scope{
-		Pass:     pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}, Cluster: &clusterv1.Cluster{}, State: operation.State{Record: operation.Record{Version: after, Size: 3}}},
+		Pass:     pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}, Cluster: &clusterv1.Cluster{}},
 		outcomes: map[string]outcome.Outcome{},
 		plan:     &claims.Plan{Present: make([]claims.Node, 3), Free: 1, Desired: 2},
 	}
+	s.Record = operation.Record{Version: after, Size: 3}
 	s.ControlPlane.Spec.ClusterID, s.ControlPlane.Spec.Version, s.ControlPlane.Spec.Replicas = "k8s-1", after, ptr.To[int32](3)
 	s.ControlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "portal.example", Port: 6443}
 	for _, step := range (&Reconciler{}).steps() {
@@ -68,7 +69,9 @@ func TestUpdateStatus(t *testing.T) {
 			passed(ended(infrav1.ConnectedCondition, down), ended(infrav1.KubeconfigReadyCondition, outcome.BlockedBy("First", "wait"))),
 			"Available=False/First KubeconfigReady=Unknown/First",
 		},
-		"workers do not count": {passed(ended(infrav1.WorkersReadyCondition, down)), "Available=True/Ready WorkersReady=False/ConnectionDown Ready=False/ConnectionDown"},
+		"workers do not count": {
+			passed(ended(infrav1.WorkersReadyCondition, down)), "Available=True/Ready WorkersReady=False/ConnectionDown Ready=False/ConnectionDown",
+		},
 		"a version that is not offered": {
 			passed(ended(infrav1.VersionUpToDateCondition, refused)),
 			"Available=True/Ready VersionUpToDate=False/VersionNotOffered Ready=False/VersionNotOffered",
@@ -182,7 +185,7 @@ func TestCounters(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	s.Record.Version, s.Record.Size = before, operation.SizeUnknown
-	if got = status(); *got.UpToDateReplicas != 0 || got.Version != before || got.Workers.Size != 0 || ptr.Deref(got.Initialization.ControlPlaneInitialized, false) {
+	if got = status(); *got.UpToDateReplicas != 0 || got.Version != before || got.Workers.Size != 0 || got.Initialization.ControlPlaneInitialized != nil {
 		t.Errorf("another version, before the infrastructure is provisioned: %+v", got)
 	}
 	s.PortalCluster = &infrav1.PortalCluster{}

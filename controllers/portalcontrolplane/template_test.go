@@ -58,7 +58,8 @@ func TestFromTemplate(t *testing.T) {
 		{Namespace: "default", Name: "small"}: {"a-cp", "d-cp"}, {Namespace: "default", Name: "large"}: {"b-cp"}, {Namespace: "elsewhere", Name: "small"}: nil,
 	} {
 		var got []string
-		for _, request := range r.fromTemplate(t.Context(), &infrav1.PortalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: template.Namespace, Name: template.Name}}) {
+		of := &infrav1.PortalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: template.Namespace, Name: template.Name}}
+		for _, request := range r.fromTemplate(t.Context(), of) {
 			got = append(got, request.Name)
 		}
 		if slices.Sort(got); !slices.Equal(got, want) {

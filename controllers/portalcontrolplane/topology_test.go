@@ -30,11 +30,11 @@ func TestAwaitTopology(t *testing.T) {
 		wait      time.Duration // or 0, if an event ends the wait
 		says      string        // or "", if it does not wait
 	}{
-		"nothing is awaited":                                {age: time.Second},
-		"within a minute":                                   {missing: []string{"b", "a"}, age: 20 * time.Second, own: &infrav1.WorkerParameters{}, wait: 40 * time.Second, says: "a, b"},
-		"later, with spec.workers":                          {missing: []string{"a"}, age: time.Minute, own: &infrav1.WorkerParameters{}},
-		"later, with the template of another":               {missing: []string{"a"}, age: time.Minute, templates: []string{"t"}},
-		"later, with nothing that says what workers to use": {missing: []string{"a"}, age: time.Minute, says: "spec.workers"},
+		"nothing is awaited":                  {age: time.Second},
+		"within a minute":                     {missing: []string{"b", "a"}, age: 20 * time.Second, own: &infrav1.WorkerParameters{}, wait: 40 * time.Second, says: "a, b"},
+		"later, with spec.workers":            {missing: []string{"a"}, age: time.Minute, own: &infrav1.WorkerParameters{}},
+		"later, with the template of another": {missing: []string{"a"}, age: time.Minute, templates: []string{"t"}},
+		"later, without either":               {missing: []string{"a"}, age: time.Minute, says: "spec.workers"},
 	} {
 		s := &scope{Pass: pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}}}
 		s.ControlPlane.Spec.Workers = test.own

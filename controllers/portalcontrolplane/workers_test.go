@@ -23,9 +23,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
-// TestCollectedDeploymentsKeepTheirWorkers deletes two MachineDeployments, one after the other. If the garbage collector does, or someone does
-// although the Cluster is protected, or who deletes the namespace, the portal is never asked for fewer workers, and no node is drained, neither
-// in between nor when all are gone. If a person replaces them in the meantime, it is not asked for more workers either.
+// TestCollectedDeploymentsKeepTheirWorkers deletes two MachineDeployments. If the garbage collector does, or a person although the Cluster is
+// protected, or with the namespace, the portal is asked neither for fewer workers nor, for new MachineDeployments, for more, and no node is drained.
 func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 	type row struct {
 		owner    types.UID
@@ -96,7 +95,8 @@ func TestHoldsBeforeItBinds(t *testing.T) {
 			cp.Spec.Replicas = ptr.To[int32](1)
 		})
 		f.scale(5)
-		if o := f.passes(time.Minute, 10*time.Second).outcomes[infrav1.WorkersReadyCondition]; o.Reason != infrav1.WorkersUnrecognizedReason || f.answers("scale") != nil {
+		o := f.passes(time.Minute, 10*time.Second).outcomes[infrav1.WorkersReadyCondition]
+		if !says(o, infrav1.WorkersUnrecognizedReason) || f.answers("scale") != nil {
 			f.Errorf("scale: %q, %+v", f.answers("scale"), o)
 		}
 	})
@@ -125,9 +125,8 @@ func TestExpected(t *testing.T) {
 }
 
 // TestUnexpectedOrder scales down at a portal that removes the oldest workers, which the provider does not know. The first request removes one worker.
-// If that shows an order, the next request removes all others. Workers that joined in the same second may all be of one batch: the list of
-// instances shows how the portal goes on there, not in which order it removes batches. Each worker that was removed undrained is one Warning on the
-// control plane and one on the Cluster. TestOtherNode of test/world has a portal as it is assumed.
+// If that shows an order, the next request removes all others. Workers that joined in the same second may be of one batch, whose removal shows no
+// order. Each undrained removal is one Warning on the control plane and one on the Cluster. TestOtherNode of test/world has an assumed order.
 func TestUnexpectedOrder(t *testing.T) {
 	newest, oldest := infrav1.RemovalOrderNewest, infrav1.RemovalOrderOldest
 	type row struct {
@@ -136,16 +135,17 @@ func TestUnexpectedOrder(t *testing.T) {
 		fault    emulator.Fault
 		to       int
 		requests string
-		want     infrav1.RemovalOrderStatus
-		event    bool
+		expects  infrav1.RemovalOrder // then
+		source   infrav1.RemovalOrderSource
+		event    bool // about another order
 	}
 	fails := emulator.Fault{Path: routeScale, Job: emulator.JobFailsLate, Scale: emulator.ScaleDown, Count: 1}
 	cases(t, map[string]row{
-		"not known":          {to: 2, requests: "5 → 4, 4 → 2", want: infrav1.RemovalOrderStatus{Order: oldest, Source: infrav1.RemovalOrderObserved}, event: true},
-		"one batch":          {together: true, to: 2, requests: "5 → 4, 4 → 3, 3 → 2", want: infrav1.RemovalOrderStatus{Order: oldest, Source: infrav1.RemovalOrderAssumed}, event: true},
-		"no worker stays":    {to: 0, requests: "5 → 0", want: infrav1.RemovalOrderStatus{Order: newest, Source: infrav1.RemovalOrderAssumed}},
-		"set wrongly":        {set: newest, to: 4, requests: "5 → 4", want: infrav1.RemovalOrderStatus{Order: newest, Source: infrav1.RemovalOrderSet}},
-		"then the job fails": {set: newest, fault: fails, to: 4, requests: "5 → 4", want: infrav1.RemovalOrderStatus{Order: newest, Source: infrav1.RemovalOrderSet}},
+		"not known":          {to: 2, requests: "5 → 4, 4 → 2", expects: oldest, source: infrav1.RemovalOrderObserved, event: true},
+		"one batch":          {together: true, to: 2, requests: "5 → 4, 4 → 3, 3 → 2", expects: oldest, source: infrav1.RemovalOrderAssumed, event: true},
+		"no worker stays":    {to: 0, requests: "5 → 0", expects: newest, source: infrav1.RemovalOrderAssumed},
+		"set wrongly":        {set: newest, to: 4, requests: "5 → 4", expects: newest, source: infrav1.RemovalOrderSet},
+		"then the job fails": {set: newest, fault: fails, to: 4, requests: "5 → 4", expects: newest, source: infrav1.RemovalOrderSet},
 	}, func(t *testing.T, test row) {
 		f := newFixture(t, 1, emulator.Durations{})
 		f.expect(test.set)
@@ -166,7 +166,8 @@ func TestUnexpectedOrder(t *testing.T) {
 		status := f.settleAt(test.to).ControlPlane.Status.RemovalOrder
 		requests := strings.ReplaceAll(strings.Join(emulator.ClusterChanges(f.portal.RequestLog())[up:], ", "), "Scaling size ", "")
 		events := strings.Join(f.events(), "\n")
-		if event := strings.Contains(events, infrav1.EventUnexpectedWorkersRemoved); requests != test.requests || status != test.want || event != test.event {
+		event := strings.Contains(events, infrav1.EventUnexpectedWorkersRemoved)
+		if requests != test.requests || status.Order != test.expects || status.Source != test.source || event != test.event {
 			t.Errorf("requests: %s; %+v; event: %t", requests, status, event)
 		}
 		if n := strings.Count(events, "Warning "+infrav1.EventUndrainedWorkersRemoved); n != 2*len(f.nodes.undrained) || (n == 0) != (test.to == 0) {
@@ -190,9 +191,8 @@ func (f *fixture) settleAt(replicas int) *scope {
 	return nil
 }
 
-// TestLastDeploymentGoes deletes the only MachineDeployment while the portal does not accept the scale at once. When the nodes are
-// drained, core lets the MachineDeployment go, so no object asks for workers any more. The drained nodes are removed all the same,
-// or one stays if the portal insists on it. No node stays cordoned, and the next upgrade does not wait. A new MachineDeployment gets new nodes.
+// TestLastDeploymentGoes deletes the only MachineDeployment while the portal does not accept the scale at once, so no object asks for workers any more.
+// The drained nodes are removed all the same, or one stays, not cordoned, if the portal insists on it. An upgrade and a new MachineDeployment follow.
 func TestLastDeploymentGoes(t *testing.T) {
 	type row struct {
 		fault emulator.Fault
@@ -236,7 +236,8 @@ func TestLastDeploymentGoes(t *testing.T) {
 func TestAsksForNoMoreThanItManages(t *testing.T) {
 	live(t, 2, func(f *fixture) {
 		f.scale(501)
-		if o := f.passes(time.Hour, 10*time.Minute).outcomes[infrav1.WorkersReadyCondition]; !stalled(o, infrav1.TooManyNodesReason, "501 workers") || f.answers("scale") != nil {
+		o := f.passes(time.Hour, 10*time.Minute).outcomes[infrav1.WorkersReadyCondition]
+		if !stalled(o, infrav1.TooManyNodesReason, "501 workers") || f.answers("scale") != nil {
 			f.Errorf("the portal was asked: %s; %+v", f.answers("scale"), o)
 		}
 		f.scale(3)
