@@ -30,7 +30,7 @@ func providerIDAndNodeRef(t *testing.T) {
 		f := f.in(t)
 		m, node := f.bound("at-once")
 		f.run(node, "stays")
-		f.delete(management, m)
+		f.delete(m)
 		f.release(m)
 		f.untouched(node)
 	})
@@ -44,9 +44,9 @@ func (f *fixture) follows() {
 	f.setProviderID(m, "")
 	f.setReadyMessage(m, "a pass without providerID")
 	f.Expect(f.providerIDOf(m)()).To(Equal(providerID))
-	changeStatus(f, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
+	changeStatus(f, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
 	f.Eventually(f.nodeOf(m)).Should(Equal(node))
-	f.delete(management, m)
+	f.delete(m)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
 	f.swaps(m, f.node("third"))
 	f.Expect(f.deletion(m)()).To(HavePrefix(atPreDrain))
@@ -62,7 +62,7 @@ func (f *fixture) swaps(m *clusterv1.Machine, second *corev1.Node) {
 	f.Eventually(f.machineIDOf(m)).Should(Equal(second.Status.NodeInfo.MachineID))
 	f.Expect(m.Status.NodeRef.Name).To(Equal(first), "core does not change a nodeRef")
 
-	changeStatus(f, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = second.Name })
+	changeStatus(f, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = second.Name })
 	f.report(second, func(s *corev1.NodeStatus) { s.NodeInfo.MachineID = "reported later" })
 	f.Eventually(f.machineIDOf(m)).Should(Equal("reported later"))
 	f.Expect(m.Status.NodeRef.Name).To(Equal(second.Name), "a patched nodeRef stays")
@@ -85,7 +85,7 @@ func (f *fixture) machineIDOf(m *clusterv1.Machine) func() string {
 func (f *fixture) tooLate() {
 	m, node := f.bound("too-late")
 	f.addFinalizer(m)
-	f.delete(management, m)
+	f.delete(m)
 	f.removeHooks(m, infrav1.PreDrainHook, infrav1.PreTerminateHook)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atInfra))
 	f.setProviderID(m, "portal://"+f.Namespace+"/elsewhere")
@@ -93,14 +93,14 @@ func (f *fixture) tooLate() {
 	f.Expect(f.providerIDOf(m)()).To(Equal(node.Spec.ProviderID))
 	f.removeFinalizer(m)
 	f.Eventually(f.Gone(m)).Should(BeTrue())
-	f.Expect(f.exists(workload, node)()).To(BeFalse())
+	f.Expect(f.exists(node)()).To(BeFalse())
 }
 
 // releases makes the writes of a release one by one, with a Pod on the Node that a drain would evict.
 func (f *fixture) releases() {
 	m, node := f.bound("released")
 	pod := f.run(node, "stays")
-	f.delete(management, m)
+	f.delete(m)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
 
 	nowhere := "portal://" + f.Namespace + "/released/" + m.Name
@@ -110,12 +110,12 @@ func (f *fixture) releases() {
 	f.Expect(f.deletion(m)()).To(HavePrefix(atPreDrain), "a nodeRef counts even if no Node has the providerID")
 	f.Expect(m.Status.NodeRef.Name).To(Equal(node.Name))
 
-	changeStatus(f, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
+	changeStatus(f, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate), "the pre-drain hook no longer holds")
 	f.Expect(m.Annotations).To(HaveKey(infrav1.PreDrainHook))
 	f.Expect(m.Status.NodeRef.Name).To(BeEmpty())
 
 	f.release(m)
-	f.Expect(f.exists(workload, pod)()).To(BeTrue())
+	f.Expect(f.exists(pod)()).To(BeTrue())
 	f.untouched(node)
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // What core waits for while it deletes a Machine, as prefixes of the Machine's Deleting condition.
@@ -46,14 +47,14 @@ func howMachineGoes(t *testing.T) {
 		f := f.in(t)
 		m := f.machine("unbound")
 		f.Eventually(f.Condition(m, clusterv1.MachineInfrastructureReadyCondition)).Should(HavePrefix("False"))
-		f.delete(management, m)
+		f.delete(m)
 		f.onlyPreTerminateHolds(m)
 	})
 	t.Run("a_nodeRef_without_a_Node_counts", func(t *testing.T) {
 		f := f.in(t)
 		m, node := f.bound("lost")
-		f.delete(workload, node)
-		f.delete(management, m)
+		f.delete(node)
+		f.delete(m)
 		f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
 		f.removeHooks(m, infrav1.PreDrainHook)
 		f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
@@ -64,13 +65,13 @@ func howMachineGoes(t *testing.T) {
 		status infrav1.PortalControlPlaneStatus
 		delete func(f *fixture, m *clusterv1.Machine)
 	}{
-		"while-the-cluster-is-deleted": {stable(version), func(f *fixture, _ *clusterv1.Machine) { f.delete(management, f.cluster) }},
+		"while-the-cluster-is-deleted": {stable(version), func(f *fixture, _ *clusterv1.Machine) { f.delete(f.cluster) }},
 		"while-the-control-plane-is-deleted": {stable(version), func(f *fixture, m *clusterv1.Machine) {
-			change(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = []string{finalizer} })
-			f.delete(management, f.controlPlane)
-			f.delete(management, m)
+			suite.Change(f.Fixture, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = []string{finalizer} })
+			f.delete(f.controlPlane)
+			f.delete(m)
 		}},
-		"unless-the-control-plane-is-external": {notExternal, func(f *fixture, m *clusterv1.Machine) { f.delete(management, m) }},
+		"unless-the-control-plane-is-external": {notExternal, func(f *fixture, m *clusterv1.Machine) { f.delete(m) }},
 	} {
 		t.Run(name+"_only_the_pre-terminate_hook_holds", func(t *testing.T) {
 			f := newFixture(t, name, only.status)
@@ -78,7 +79,7 @@ func howMachineGoes(t *testing.T) {
 			only.delete(f, m)
 			f.onlyPreTerminateHolds(m)
 			f.untouched(node)
-			change(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = nil })
+			suite.Change(f.Fixture, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = nil })
 		})
 	}
 }
@@ -95,17 +96,17 @@ func (f *fixture) passesInOrder() {
 		s.VolumesAttached = []corev1.AttachedVolume{{Name: "kubernetes.io/csi/disk"}}
 	})
 
-	f.delete(management, m)
+	f.delete(m)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
 	f.Expect(progress(m).NodeDrainStartTime.IsZero()).To(BeTrue())
 	f.untouched(node)
-	f.Expect(f.exists(workload, evicted)()).To(BeTrue())
+	f.Expect(f.exists(evicted)()).To(BeTrue())
 
 	f.removeHooks(m, infrav1.PreDrainHook)
 	f.Eventually(f.deletion(m)).Should(And(HavePrefix(atDrain), ContainSubstring("disruption budget")))
-	f.Eventually(f.exists(workload, evicted)).Should(BeFalse())
-	f.Expect(f.exists(workload, pod)()).To(BeTrue())
-	f.delete(workload, pod)
+	f.Eventually(f.exists(evicted)).Should(BeFalse())
+	f.Expect(f.exists(pod)()).To(BeTrue())
+	f.delete(pod)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atVolumes))
 	f.report(node, func(s *corev1.NodeStatus) { s.VolumesAttached = nil })
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
@@ -124,12 +125,12 @@ func (f *fixture) passesInOrder() {
 	f.removeHooks(m, infrav1.PreTerminateHook)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atInfra))
 	f.Expect(f.claim(m).DeletionTimestamp).NotTo(BeNil())
-	f.Expect(f.exists(workload, node)()).To(BeTrue(), "the Node exists as long as the PortalMachine")
-	changeStatus(f, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = other.Name })
+	f.Expect(f.exists(node)()).To(BeTrue(), "the Node exists as long as the PortalMachine")
+	changeStatus(f, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = other.Name })
 	f.removeFinalizer(m)
 	f.Eventually(f.Gone(m)).Should(BeTrue())
-	f.Expect(f.exists(workload, other)()).To(BeFalse(), "core deletes the Node that nodeRef names")
-	f.Expect(f.exists(workload, node)()).To(BeTrue(), "core does not delete the Node that providerID names")
+	f.Expect(f.exists(other)()).To(BeFalse(), "core deletes the Node that nodeRef names")
+	f.Expect(f.exists(node)()).To(BeTrue(), "core does not delete the Node that providerID names")
 }
 
 // drainsOnce moves a Machine from its drained Node to another Node, as our provider does if the portal has removed another
@@ -137,15 +138,15 @@ func (f *fixture) passesInOrder() {
 func (f *fixture) drainsOnce() {
 	m, drained := f.bound("drained")
 	other := f.node("stays")
-	f.delete(management, m)
+	f.delete(m)
 	f.removeHooks(m, infrav1.PreDrainHook)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
-	f.Expect(f.exists(workload, drained)()).To(BeTrue())
+	f.Expect(f.exists(drained)()).To(BeTrue())
 	f.Expect(drained.Spec.Unschedulable).To(BeTrue())
 
 	f.setProviderID(m, other.Spec.ProviderID)
 	f.Eventually(f.providerIDOf(m)).Should(Equal(other.Spec.ProviderID))
-	changeStatus(f, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = other.Name })
+	changeStatus(f, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = other.Name })
 	f.setReadyMessage(m, "a pass with the other Node")
 	f.Expect(f.deletion(m)()).To(HavePrefix(atPreTerminate))
 	f.untouched(other)
@@ -157,7 +158,7 @@ func (f *fixture) drainsNever() {
 	m := f.machine("early")
 	f.setProviderID(m, "portal://"+f.Namespace+"/late")
 	f.Eventually(func() []string { f.Get(m); return m.Finalizers }).ShouldNot(BeEmpty(), "without core's finalizer the Machine would be gone at once")
-	f.delete(management, m)
+	f.delete(m)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
 
 	node := f.node("late")
@@ -166,11 +167,11 @@ func (f *fixture) drainsNever() {
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
 	f.removeHooks(m, infrav1.PreDrainHook)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
-	f.Expect(f.exists(workload, pod)()).To(BeTrue())
+	f.Expect(f.exists(pod)()).To(BeTrue())
 	f.untouched(node)
 	f.removeHooks(m, infrav1.PreTerminateHook)
 	f.Eventually(f.Gone(m)).Should(BeTrue())
-	f.Expect(f.exists(workload, node)()).To(BeFalse(), "core deletes the Node that it has not drained")
+	f.Expect(f.exists(node)()).To(BeFalse(), "core deletes the Node that it has not drained")
 }
 
 // onlyPreTerminateHolds follows the deletion of a Machine with both hooks, and checks that core waits only for the

@@ -6,8 +6,8 @@
 // and checks it with the real core manager. An update of Cluster API that changes a fact fails here first, with its name.
 //
 // No controller of this provider runs. The test takes its part, and writes PortalClusters, PortalControlPlanes and
-// PortalMachines as our controllers do. It also takes the part of the kubelets. All workload clusters share one kube-apiserver
-// without controllers, so a Node changes only when the test or core changes it.
+// PortalMachines as our controllers do. It also takes the part of the kubelets. The management cluster, where no controller acts on
+// Nodes, is the workload cluster of all Clusters too, so a Node changes only when the test or core changes it.
 //
 // To check that something does not happen, a test does not wait for a while. It causes an event that can only come
 // after it, and then looks at everything that a watch saw until then (history).

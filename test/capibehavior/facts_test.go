@@ -6,7 +6,7 @@ import "testing"
 
 // TestFacts checks the facts on which package claims relies, with the core manager of the version in go.mod.
 func TestFacts(t *testing.T) {
-	if management == nil {
+	if box == nil {
 		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")
 	}
 	t.Run("1_which_Machine_goes", whichMachineGoes)

@@ -44,8 +44,8 @@ func newFixture(t *testing.T, namespace string, status infrav1.PortalControlPlan
 	t.Helper()
 	t.Parallel()
 	f := &fixture{Fixture: suite.NewFixture(t, box, emulator.User{ID: namespace})}
-	f.machines = observe[*clusterv1.Machine](f, management, &clusterv1.MachineList{}, client.InNamespace(namespace))
-	f.nodes = observe[*corev1.Node](f, workload, &corev1.NodeList{}, client.MatchingLabels{fixtureLabel: namespace})
+	f.machines = observe[*clusterv1.Machine](f, &clusterv1.MachineList{}, client.InNamespace(namespace))
+	f.nodes = observe[*corev1.Node](f, &corev1.NodeList{}, client.MatchingLabels{fixtureLabel: namespace})
 	f.createCluster(status)
 	f.Eventually(f.Condition(f.cluster, clusterv1.ClusterInfrastructureReadyCondition)).Should(HavePrefix("True"))
 	f.Eventually(f.Condition(f.cluster, clusterv1.ClusterControlPlaneInitializedCondition)).Should(HavePrefix("True"))
@@ -61,41 +61,30 @@ func (f *fixture) in(t *testing.T) *fixture {
 	return &sub
 }
 
-func (f *fixture) create(c client.Client, o client.Object) {
+func (f *fixture) delete(o client.Object) {
 	f.Helper()
-	f.Expect(c.Create(f.Context(), o)).To(Succeed())
-}
-
-func (f *fixture) delete(c client.Client, o client.Object) {
-	f.Helper()
-	f.Expect(client.IgnoreNotFound(c.Delete(f.Context(), o))).To(Succeed())
+	f.Expect(client.IgnoreNotFound(live.Delete(f.Context(), o))).To(Succeed())
 }
 
 // exists returns a function that reads the object and reports whether it exists.
-func (f *fixture) exists(c client.Client, o client.Object) func() bool {
+func (f *fixture) exists(o client.Object) func() bool {
 	return func() bool {
-		err := c.Get(f.Context(), client.ObjectKeyFromObject(o), o)
+		err := live.Get(f.Context(), client.ObjectKeyFromObject(o), o)
 		f.Expect(client.IgnoreNotFound(err)).To(Succeed())
 		return err == nil
 	}
 }
 
-// change reads and patches an object.
-func change[T client.Object](f *fixture, c client.Client, o T, change func(T)) {
-	f.Helper()
-	suite.ChangeIn(f.Fixture, c, o, change)
-}
-
 // changeStatus reads an object and patches its status.
-func changeStatus[T client.Object](f *fixture, c client.Client, o T, change func(T)) {
+func changeStatus[T client.Object](f *fixture, o T, change func(T)) {
 	f.Helper()
 	f.Eventually(func() error {
-		if err := c.Get(f.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+		if err := live.Get(f.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 			return err
 		}
 		before, _ := o.DeepCopyObject().(client.Object)
 		change(o)
-		return c.Status().Patch(f.Context(), o, client.MergeFrom(before))
+		return live.Status().Patch(f.Context(), o, client.MergeFrom(before))
 	}).Should(Succeed())
 }
 
@@ -121,16 +110,16 @@ func (f *fixture) createCluster(status infrav1.PortalControlPlaneStatus) {
 	f.Helper()
 	secret := &corev1.Secret{ObjectMeta: f.meta(clusterName + "-kubeconfig"), Type: clusterv1.ClusterSecretType}
 	secret.Data = map[string][]byte{"value": kubeconfig}
-	f.create(management, secret)
+	f.Create(secret)
 	objects := suite.NewObjects(f.meta(clusterName), "none")
 	f.cluster, f.controlPlane = objects.Cluster, objects.ControlPlane
 	f.controlPlane.Spec.Version = version
 	f.controlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 6443}
-	f.create(management, f.cluster)
-	f.create(management, objects.PortalCluster)
-	changeStatus(f, management, objects.PortalCluster, func(c *infrav1.PortalCluster) { c.Status.Initialization.Provisioned = ptr.To(true) })
-	f.create(management, f.controlPlane)
-	changeStatus(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = status })
+	f.Create(f.cluster)
+	f.Create(objects.PortalCluster)
+	changeStatus(f, objects.PortalCluster, func(c *infrav1.PortalCluster) { c.Status.Initialization.Provisioned = ptr.To(true) })
+	f.Create(f.controlPlane)
+	changeStatus(f, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = status })
 }
 
 func ref(kind, name string) clusterv1.ContractVersionedObjectReference {

@@ -24,10 +24,10 @@ type event[T client.Object] struct {
 }
 
 // observe starts a watch that ends with the test. Its history begins with the existing objects.
-func observe[T client.Object](f *fixture, c client.WithWatch, list client.ObjectList, options ...client.ListOption) *history[T] {
+func observe[T client.Object](f *fixture, list client.ObjectList, options ...client.ListOption) *history[T] {
 	f.Helper()
 	h := &history[T]{}
-	suite.Follow(f.T, c, list, func(e watch.Event) {
+	suite.Follow(f.T, live, list, func(e watch.Event) {
 		object, _ := e.Object.(T)
 		h.add(event[T]{e.Type, object})
 	}, options...)

@@ -14,6 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // machineSpec returns the spec of a Machine without bootstrap, as in our templates.
@@ -29,10 +30,10 @@ func machineSpec(kind, name, version string) clusterv1.MachineSpec {
 func (f *fixture) machine(name string) *clusterv1.Machine {
 	f.Helper()
 	claim := &infrav1.PortalMachine{ObjectMeta: f.meta(name), Spec: infrav1.PortalMachineSpec{WorkerParameters: parameters}}
-	f.create(management, claim)
+	f.Create(claim)
 	m := &clusterv1.Machine{ObjectMeta: f.meta(name), Spec: machineSpec("PortalMachine", name, version)}
 	m.Annotations = map[string]string{infrav1.PreDrainHook: "", infrav1.PreTerminateHook: ""}
-	f.create(management, m)
+	f.Create(m)
 	return m
 }
 
@@ -51,7 +52,7 @@ func (f *fixture) template(name string) {
 	f.Helper()
 	template := &infrav1.PortalMachineTemplate{ObjectMeta: f.meta(name)}
 	template.Spec.Template.Spec = parameters
-	f.create(management, template)
+	f.Create(template)
 }
 
 // machineSet creates a MachineSet and a PortalMachineTemplate of the same name.
@@ -61,7 +62,7 @@ func (f *fixture) machineSet(name, version string, replicas int32, order cluster
 	set := &clusterv1.MachineSet{ObjectMeta: f.meta(name), Spec: clusterv1.MachineSetSpec{
 		ClusterName: clusterName, Replicas: &replicas, Selector: labels, Deletion: clusterv1.MachineSetDeletionSpec{Order: order}, Template: template,
 	}}
-	f.create(management, set)
+	f.Create(set)
 	return set
 }
 
@@ -72,7 +73,7 @@ func (f *fixture) machineDeployment(name string, replicas int32) *clusterv1.Mach
 	deployment := &clusterv1.MachineDeployment{ObjectMeta: f.meta(name), Spec: clusterv1.MachineDeploymentSpec{
 		ClusterName: clusterName, Replicas: &replicas, Selector: labels, Template: template,
 	}}
-	f.create(management, deployment)
+	f.Create(deployment)
 	return deployment
 }
 
@@ -116,8 +117,8 @@ func (f *fixture) claim(m *clusterv1.Machine) *infrav1.PortalMachine {
 func (f *fixture) setProviderID(m *clusterv1.Machine, providerID string) {
 	f.Helper()
 	claim := f.claim(m)
-	change(f, management, claim, func(c *infrav1.PortalMachine) { c.Spec.ProviderID = providerID })
-	changeStatus(f, management, claim, func(c *infrav1.PortalMachine) { c.Status.Initialization.Provisioned = ptr.To(true) })
+	suite.Change(f.Fixture, claim, func(c *infrav1.PortalMachine) { c.Spec.ProviderID = providerID })
+	changeStatus(f, claim, func(c *infrav1.PortalMachine) { c.Status.Initialization.Provisioned = ptr.To(true) })
 }
 
 // bind binds a Machine to a Node, and waits until core has stored the nodeRef and has read it again. A pass that begins with an older copy of
@@ -126,7 +127,7 @@ func (f *fixture) bind(m *clusterv1.Machine, node *corev1.Node) {
 	f.Helper()
 	f.claimNode(m, node)
 	f.Eventually(f.nodeOf(m)).Should(Equal(node.Name))
-	change(f, management, m, func(m *clusterv1.Machine) {
+	suite.Change(f.Fixture, m, func(m *clusterv1.Machine) {
 		m.Spec.Deletion.NodeDeletionTimeoutSeconds = ptr.To(ptr.Deref(m.Spec.Deletion.NodeDeletionTimeoutSeconds, 0) + 1)
 	})
 	changed := m.Generation
@@ -139,7 +140,7 @@ func (f *fixture) bind(m *clusterv1.Machine, node *corev1.Node) {
 // claimNode binds a Machine to a Node as our controllers do: hooks first, then the providerID.
 func (f *fixture) claimNode(m *clusterv1.Machine, node *corev1.Node) {
 	f.Helper()
-	change(f, management, m, func(m *clusterv1.Machine) {
+	suite.Change(f.Fixture, m, func(m *clusterv1.Machine) {
 		if m.Annotations == nil {
 			m.Annotations = map[string]string{}
 		}
@@ -169,7 +170,7 @@ func (f *fixture) release(m *clusterv1.Machine) {
 	nowhere := "portal://" + f.Namespace + "/released/" + m.Name
 	f.setProviderID(m, nowhere)
 	f.Eventually(f.providerIDOf(m)).Should(Equal(nowhere))
-	changeStatus(f, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
+	changeStatus(f, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
 	f.removeHooks(m, infrav1.PreDrainHook, infrav1.PreTerminateHook)
 	f.Eventually(f.machines.deleted(m.Name)).Should(BeTrue(), "Machine %s is gone", m.Name)
 }
@@ -177,7 +178,7 @@ func (f *fixture) release(m *clusterv1.Machine) {
 // removeHooks removes hooks from a Machine.
 func (f *fixture) removeHooks(m *clusterv1.Machine, hooks ...string) {
 	f.Helper()
-	change(f, management, m, func(m *clusterv1.Machine) {
+	suite.Change(f.Fixture, m, func(m *clusterv1.Machine) {
 		for _, hook := range hooks {
 			delete(m.Annotations, hook)
 		}
@@ -187,19 +188,19 @@ func (f *fixture) removeHooks(m *clusterv1.Machine, hooks ...string) {
 // addFinalizer adds a finalizer to a Machine's claim. removeFinalizer removes it.
 func (f *fixture) addFinalizer(m *clusterv1.Machine) {
 	f.Helper()
-	change(f, management, f.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = []string{finalizer} })
+	suite.Change(f.Fixture, f.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = []string{finalizer} })
 }
 
 func (f *fixture) removeFinalizer(m *clusterv1.Machine) {
 	f.Helper()
-	change(f, management, f.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = nil })
+	suite.Change(f.Fixture, f.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = nil })
 }
 
 // setReadyMessage sets the message of the claim's Ready condition, and waits until core has copied it to the Machine. Then core has
 // reconciled the Machine with the claim as it is now.
 func (f *fixture) setReadyMessage(m *clusterv1.Machine, message string) {
 	f.Helper()
-	changeStatus(f, management, f.claim(m), func(c *infrav1.PortalMachine) {
+	changeStatus(f, f.claim(m), func(c *infrav1.PortalMachine) {
 		c.Status.Conditions = []metav1.Condition{{
 			Type: clusterv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Said", Message: message,
 			LastTransitionTime: metav1.Now(),

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
+
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // node creates a Ready Node as a kubelet does. Its name contains the fixture's namespace, so Nodes of different fixtures have different
@@ -23,7 +25,7 @@ func (f *fixture) node(name string) *corev1.Node {
 		ObjectMeta: metav1.ObjectMeta{Name: full, Labels: map[string]string{fixtureLabel: f.Namespace}},
 		Spec:       corev1.NodeSpec{ProviderID: "portal://" + f.Namespace + "/" + name},
 	}
-	f.create(workload, node)
+	f.Create(node)
 	f.report(node, func(s *corev1.NodeStatus) {
 		s.NodeInfo = corev1.NodeSystemInfo{MachineID: full, KubeletVersion: version}
 		s.Conditions = []corev1.NodeCondition{
@@ -51,7 +53,7 @@ func (f *fixture) becomes(node *corev1.Node, status corev1.ConditionStatus, sinc
 // report changes a Node's status as a kubelet does.
 func (f *fixture) report(node *corev1.Node, kubelet func(*corev1.NodeStatus)) {
 	f.Helper()
-	changeStatus(f, workload, node, func(n *corev1.Node) { kubelet(&n.Status) })
+	changeStatus(f, node, func(n *corev1.Node) { kubelet(&n.Status) })
 }
 
 // untouched checks that core has neither cordoned nor deleted the Node so far.
@@ -59,7 +61,7 @@ func (f *fixture) untouched(node *corev1.Node) {
 	f.Helper()
 	// The watch may be behind. Once it has seen this change, it has seen all earlier ones.
 	var end string
-	change(f, workload, node, func(n *corev1.Node) {
+	suite.Change(f.Fixture, node, func(n *corev1.Node) {
 		end = "after-" + n.ResourceVersion
 		n.Labels["looked-at"] = end
 	})
@@ -83,8 +85,8 @@ func (f *fixture) run(node *corev1.Node, name string) *corev1.Pod {
 			Containers: []corev1.Container{{Name: "main", Image: "none"}},
 		},
 	}
-	f.create(workload, pod)
-	changeStatus(f, workload, pod, func(p *corev1.Pod) {
+	f.Create(pod)
+	changeStatus(f, pod, func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodRunning
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	})
@@ -100,8 +102,8 @@ func (f *fixture) protect(pod *corev1.Pod) {
 			MinAvailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: pod.Labels},
 		},
 	}
-	f.create(workload, budget)
-	changeStatus(f, workload, budget, func(b *policyv1.PodDisruptionBudget) {
+	f.Create(budget)
+	changeStatus(f, budget, func(b *policyv1.PodDisruptionBudget) {
 		b.Status = policyv1.PodDisruptionBudgetStatus{
 			ObservedGeneration: b.Generation, CurrentHealthy: 1, DesiredHealthy: 1, ExpectedPods: 1,
 		}

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // Fact 1: A MachineSet with too many Machines deletes them in this order: Machines that are already being deleted, Machines with
@@ -49,7 +51,7 @@ func (f *fixture) picks(order clusterv1.MachineSetDeletionOrder) {
 	f.Eventually(f.Condition(unhealthy, clusterv1.MachineNodeHealthyCondition)).Should(HavePrefix("False"))
 	f.annotate(updating, clusterv1.UpdateInProgressAnnotation)
 	f.annotate(annotated, clusterv1.DeleteMachineAnnotation)
-	f.delete(management, deleting)
+	f.delete(deleting)
 	f.Eventually(f.deletion(deleting)).Should(HavePrefix("True"))
 
 	expected := []string{}
@@ -77,13 +79,13 @@ func (f *fixture) grow(set *clusterv1.MachineSet, count int) []*clusterv1.Machin
 // scale changes the replicas and waits until the MachineSet controller has observed the change.
 func (f *fixture) scale(set *clusterv1.MachineSet, replicas int32) {
 	f.Helper()
-	change(f, management, set, func(s *clusterv1.MachineSet) { s.Spec.Replicas = &replicas })
+	suite.Change(f.Fixture, set, func(s *clusterv1.MachineSet) { s.Spec.Replicas = &replicas })
 	f.Eventually(func() bool { f.Get(set); return set.Status.ObservedGeneration == set.Generation }).Should(BeTrue())
 }
 
 func (f *fixture) annotate(m *clusterv1.Machine, annotation string) {
 	f.Helper()
-	change(f, management, m, func(m *clusterv1.Machine) {
+	suite.Change(f.Fixture, m, func(m *clusterv1.Machine) {
 		if m.Annotations == nil {
 			m.Annotations = map[string]string{}
 		}
@@ -96,7 +98,7 @@ func (f *fixture) countsDeleting() {
 	machines := f.machinesWith("set", set.Name, 2)
 	f.bindAll(machines)
 	f.Eventually(f.readyOf(set)).Should(Equal([2]int32{2, 2}))
-	f.delete(management, machines[0])
+	f.delete(machines[0])
 	f.Eventually(f.readyOf(set)).Should(Equal([2]int32{2, 1}), "replicas and ready replicas while a Machine is being deleted")
 	f.release(machines[0])
 	f.machinesWith("set", set.Name, 2)

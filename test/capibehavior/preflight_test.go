@@ -9,6 +9,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // Fact 5: A MachineSet creates no Machine whose minor version is newer than that of the control plane's spec.version, or more
@@ -36,18 +37,18 @@ func preflight(t *testing.T) {
 	same := set("same", version)
 	blocked(same, unstable) // provisioning
 
-	changeStatus(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(version) })
+	changeStatus(f, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(version) })
 	f.machinesWith("set", same.Name, 1)
 	f.machinesWith("set", set("newer-patch", "v1.35.99").Name, 1)
 	newerMinor := set("newer-minor", newer)
 	blocked(newerMinor, skewed)
 	blocked(set("older", "v1.31.0"), skewed)
 
-	change(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
+	suite.Change(f.Fixture, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
 	blocked(set("upgrading", version), unstable)
 	blocked(newerMinor, unstable)
 
-	changeStatus(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
+	changeStatus(f, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
 	f.machinesWith("set", newerMinor.Name, 1)
 	f.machinesWith("set", "upgrading", 1)
 }

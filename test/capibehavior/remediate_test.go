@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // Fact 6: A MachineHealthCheck remediates a Machine at once if its Node is missing or has been unhealthy for the timeout. The
@@ -60,7 +61,7 @@ func (f *fixture) healthCheck() *clusterv1.MachineHealthCheck {
 			Type: corev1.NodeReady, Status: corev1.ConditionFalse, TimeoutSeconds: ptr.To[int32](1800),
 		}}},
 	}}
-	f.create(management, check)
+	f.Create(check)
 	return check
 }
 
@@ -72,7 +73,7 @@ func (f *fixture) remediates() {
 	f.becomes(nodes[long.Name], corev1.ConditionFalse, time.Now().Add(-time.Hour))
 	f.becomes(nodes[skipped.Name], corev1.ConditionFalse, time.Now().Add(-time.Hour))
 	f.becomes(nodes[brief.Name], corev1.ConditionFalse, time.Now())
-	f.delete(workload, nodes[missing.Name])
+	f.delete(nodes[missing.Name])
 	f.annotate(skipped, clusterv1.MachineSkipRemediationAnnotation)
 	check := f.healthCheck()
 
@@ -81,7 +82,7 @@ func (f *fixture) remediates() {
 	f.Expect(check.Status.Targets).NotTo(ContainElement(skipped.Name))
 	f.Expect(conditions.Has(skipped, clusterv1.MachineHealthCheckSucceededCondition)).To(BeFalse())
 
-	change(f, management, skipped, func(m *clusterv1.Machine) { delete(m.Annotations, clusterv1.MachineSkipRemediationAnnotation) })
+	suite.Change(f.Fixture, skipped, func(m *clusterv1.Machine) { delete(m.Annotations, clusterv1.MachineSkipRemediationAnnotation) })
 	f.Eventually(f.machines.deleting("set", set.Name)).Should(ConsistOf(missing.Name, long.Name, skipped.Name))
 }
 
@@ -92,7 +93,7 @@ func (f *fixture) skipsTooLate() {
 	machines := f.machinesWith("set", set.Name, 2)
 	recovers, skipped := machines[0], machines[1]
 	nodes := f.bindAll(machines)
-	change(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
+	suite.Change(f.Fixture, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
 	for _, m := range machines {
 		f.becomes(nodes[m.Name], corev1.ConditionFalse, time.Now().Add(-time.Hour))
 	}
@@ -112,7 +113,7 @@ func (f *fixture) skipsTooLate() {
 	f.Eventually(f.Condition(recovers, clusterv1.MachineOwnerRemediatedCondition)).Should(Equal("none"))
 	f.Expect(f.machines.deleting("set", set.Name)()).To(BeEmpty())
 
-	changeStatus(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
+	changeStatus(f, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
 	f.Eventually(f.machines.deleting("set", set.Name)).Should(ConsistOf(skipped.Name))
 }
 
@@ -123,7 +124,7 @@ func (f *fixture) leavesOlderRevision() {
 	f.becomes(node, corev1.ConditionFalse, time.Now().Add(-time.Hour))
 	f.bind(m, node)
 	f.template("next")
-	change(f, management, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
+	suite.Change(f.Fixture, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
 	f.machinesWith("deployment", deployment.Name, 2)
 	f.Eventually(func() string {
 		f.Get(deployment)

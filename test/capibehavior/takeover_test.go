@@ -15,6 +15,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // Fact 7: A new Machine can take over the Node of an old one. During a rollout, both can be bound to one Node by the same
@@ -39,7 +41,7 @@ func takeover(t *testing.T) {
 func (f *fixture) rollout(surge, unavailable int) (deployment *clusterv1.MachineDeployment, old []*clusterv1.Machine, nodes map[string]*corev1.Node) {
 	f.Helper()
 	deployment = f.machineDeployment("workers", 2)
-	change(f, management, deployment, func(d *clusterv1.MachineDeployment) {
+	suite.Change(f.Fixture, deployment, func(d *clusterv1.MachineDeployment) {
 		d.Spec.Rollout.Strategy = clusterv1.MachineDeploymentRolloutStrategy{
 			Type: clusterv1.RollingUpdateMachineDeploymentStrategyType,
 			RollingUpdate: clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{
@@ -52,13 +54,13 @@ func (f *fixture) rollout(surge, unavailable int) (deployment *clusterv1.Machine
 	nodes = f.bindAll(old)
 	f.Eventually(f.Condition(deployment, clusterv1.MachineDeploymentAvailableCondition)).Should(HavePrefix("True"))
 	f.template("next")
-	change(f, management, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
+	suite.Change(f.Fixture, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
 	return deployment, old, nodes
 }
 
 func (f *fixture) takesOver() {
 	deployment, old, nodes := f.rollout(1, 0)
-	seen := observe[*clusterv1.MachineDeployment](f, management, &clusterv1.MachineDeploymentList{}, client.InNamespace(f.Namespace))
+	seen := observe[*clusterv1.MachineDeployment](f, &clusterv1.MachineDeploymentList{}, client.InNamespace(f.Namespace))
 	expected := []string{}
 	for _, o := range old {
 		next := f.unbound(deployment, 3)
@@ -139,7 +141,7 @@ func (f *fixture) rolledOut(deployment *clusterv1.MachineDeployment, nodes map[s
 	for _, m := range f.machinesWith("deployment", deployment.Name, 2) {
 		f.Eventually(func() string {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Status.NodeRef.Name}}
-			f.Expect(f.exists(workload, node)()).To(BeTrue())
+			f.Expect(f.exists(node)()).To(BeTrue())
 			return node.Annotations[clusterv1.MachineAnnotation]
 		}).Should(Equal(m.Name))
 	}

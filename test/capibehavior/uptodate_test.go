@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // Prefixes of a Machine's UpToDate condition.
@@ -44,9 +45,9 @@ func upToDate(t *testing.T) {
 			Should(And(HavePrefix(isUpdating), ContainSubstring(kubelet)), "the portal has upgraded the kubelet")
 	}
 
-	change(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
-	changeStatus(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
-	change(f, management, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.Version = newer })
+	suite.Change(f.Fixture, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
+	changeStatus(f, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
+	suite.Change(f.Fixture, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.Version = newer })
 	f.Eventually(f.Condition(m, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isOutdated))
 	both := f.machinesWith("deployment", deployment.Name, 2)
 	next := both[slices.IndexFunc(both, func(o *clusterv1.Machine) bool { return o.Name != m.Name })]
