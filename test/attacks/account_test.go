@@ -34,7 +34,7 @@ func tarPits(t *tenant) string {
 			held.Add(1)
 		}
 	}()
-	home := t.newCluster(t.namespace, "home").cluster
+	home := newCluster(t.namespace, "home").Cluster
 	t.must(t.client.Create(t.Context(), home))
 	for i := range pits {
 		t.identity(home, fmt.Sprintf("pit-%d", i), "https://"+pit.Addr().String())
@@ -44,10 +44,10 @@ func tarPits(t *tenant) string {
 	namespace := fmt.Sprintf("victim-%d", t.number)
 	victim := t.inNamespace(namespace)
 	t.must(victim.Create(t.Context(), t.secret(namespace, person)))
-	theirs := t.newCluster(namespace, "prod")
-	t.must(victim.Create(t.Context(), theirs.cluster))
-	t.must(victim.Create(t.Context(), theirs.portalCluster))
-	for ; !conditions.IsTrue(fetched(t, theirs.portalCluster), infrav1.IdentityReadyCondition); time.Sleep(5 * poll) {
+	theirs := newCluster(namespace, "prod")
+	t.must(victim.Create(t.Context(), theirs.Cluster))
+	t.must(victim.Create(t.Context(), theirs.PortalCluster))
+	for ; !conditions.IsTrue(fetched(t, theirs.PortalCluster), infrav1.IdentityReadyCondition); time.Sleep(5 * poll) {
 		all, tried := &infrav1.PortalClusterList{}, 0
 		t.must(box.Client.List(t.Context(), all, client.InNamespace(t.namespace)))
 		for i := range all.Items {
@@ -70,7 +70,7 @@ func (t *tenant) identity(home *clusterv1.Cluster, name, baseURL string) {
 	secret.StringData[infrav1.IdentityBaseURL] = baseURL
 	secret.StringData[infrav1.IdentityEmail] = name + "@portal.example"
 	t.must(t.client.Create(t.Context(), secret))
-	c := t.newCluster(t.namespace, name).portalCluster
+	c := newCluster(t.namespace, name).PortalCluster
 	c.Spec.IdentityRef.Name = name
 	c.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(home, clusterv1.GroupVersion.WithKind("Cluster"))}
 	t.must(t.client.Create(t.Context(), c))

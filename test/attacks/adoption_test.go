@@ -25,19 +25,19 @@ const settle = 4 * time.Second
 
 // deletes creates an object that names another person's portal cluster, and deletes it once the manager has seen it.
 func deletes(t *tenant) string {
-	id, _ := t.portalCluster("theirs")
+	id, _ := t.portalCluster()
 	c := t.own()
-	c.controlPlane.Spec.ClusterID, c.controlPlane.Spec.DeletionPolicy = id, infrav1.DeletionPolicyDelete
-	if !t.create(c.objects()...) {
+	c.ControlPlane.Spec.ClusterID, c.ControlPlane.Spec.DeletionPolicy = id, infrav1.DeletionPolicyDelete
+	if !t.create(c.Cluster, c.PortalCluster, c.ControlPlane) {
 		return ""
 	}
 	t.await("the manager and core have seen the object", func() bool {
-		cp := fetched(t, c.controlPlane)
+		cp := fetched(t, c.ControlPlane)
 		return len(cp.Finalizers) > 0 && len(cp.OwnerReferences) > 0 && len(cp.Status.Conditions) > 0
 	})
 	time.Sleep(settle)
-	t.must(t.client.Delete(t.Context(), c.controlPlane))
-	t.must(client.IgnoreNotFound(t.client.Delete(t.Context(), c.cluster)))
+	t.must(t.client.Delete(t.Context(), c.ControlPlane))
+	t.must(client.IgnoreNotFound(t.client.Delete(t.Context(), c.Cluster)))
 	return t.seen("another's portal cluster was deleted", func() bool {
 		return !slices.ContainsFunc(box.Portal.Clusters(), func(c emulator.Cluster) bool { return c.ID == id && c.State == emulator.ClusterRunning })
 	})
@@ -46,7 +46,7 @@ func deletes(t *tenant) string {
 // byCore claims that the job of another person's portal cluster is the creation of the tenant's. Core copies the annotation from the Cluster's
 // topology.
 func byCore(t *tenant) string {
-	id, job := t.portalCluster("theirs")
+	id, job := t.portalCluster()
 	op := operation.New(operation.Create, "taken")
 	op.Time, op.JobID = metav1.NewTime(time.Now().Add(-time.Minute)), job
 	creation, err := json.Marshal(op)
@@ -55,12 +55,12 @@ func byCore(t *tenant) string {
 	c := t.own()
 	infrastructure := &infrav1.PortalClusterTemplate{ObjectMeta: meta}
 	infrastructure.Spec.Template.Spec = infrav1.PortalClusterTemplateResourceSpec{
-		IdentityRef: c.portalCluster.Spec.IdentityRef, ZoneID: c.portalCluster.Spec.ZoneID, VPC: &c.portalCluster.Spec.VPC,
+		IdentityRef: c.PortalCluster.Spec.IdentityRef, ZoneID: c.PortalCluster.Spec.ZoneID, VPC: &c.PortalCluster.Spec.VPC,
 	}
 	control := &infrav1.PortalControlPlaneTemplate{ObjectMeta: meta}
-	control.Spec.Template.Spec.Workers = c.controlPlane.Spec.Workers
-	c.cluster.Spec = clusterv1.ClusterSpec{Topology: clusterv1.Topology{
-		ClassRef: clusterv1.ClusterClassRef{Name: meta.Name}, Version: c.controlPlane.Spec.Version,
+	control.Spec.Template.Spec.Workers = c.ControlPlane.Spec.Workers
+	c.Cluster.Spec = clusterv1.ClusterSpec{Topology: clusterv1.Topology{
+		ClassRef: clusterv1.ClusterClassRef{Name: meta.Name}, Version: c.ControlPlane.Spec.Version,
 		ControlPlane: clusterv1.ControlPlaneTopology{Replicas: ptr.To[int32](1), Metadata: clusterv1.ObjectMeta{
 			Annotations: map[string]string{infrav1.OperationAnnotation: string(creation)},
 		}},
@@ -76,10 +76,10 @@ func byCore(t *tenant) string {
 		return ""
 	}
 	t.await("core has read the ClusterClass", func() bool { return fetched(t, class).Status.ObservedGeneration > 0 })
-	if !t.create(c.cluster) {
+	if !t.create(c.Cluster) {
 		return ""
 	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: t.namespace, Name: c.cluster.Name + "-kubeconfig"}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: t.namespace, Name: c.Cluster.Name + "-kubeconfig"}}
 	return t.seen("the tenant's namespace received the kubeconfig of another's portal cluster", func() bool {
 		err := box.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret)
 		return err == nil && strings.Contains(string(secret.Data["value"]), id)

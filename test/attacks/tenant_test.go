@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -80,24 +79,16 @@ func (t *tenant) must(err error) {
 	}
 }
 
-// accepted reports whether the API server accepted a write. A refusal ends the attack. Conflicts and unexpected errors fail the test.
-func (t *tenant) accepted(err error) bool {
-	t.Helper()
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		t.Logf("refused: %v", err)
-		return false
-	}
-	t.must(err)
-	return true
-}
-
-// create applies objects with the tenant's rights. It reports whether the API server accepted all of them.
+// create applies objects with the tenant's rights. It reports whether the API server accepted all of them. A refusal ends the attack.
 func (t *tenant) create(objects ...client.Object) bool {
 	t.Helper()
 	for _, o := range objects {
-		if !t.accepted(t.client.Create(t.Context(), o)) {
+		err := t.client.Create(t.Context(), o)
+		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+			t.Logf("refused: %v", err)
 			return false
 		}
+		t.must(err)
 	}
 	return true
 }
@@ -130,29 +121,18 @@ func (t *tenant) secret(namespace, who string) *corev1.Secret {
 	return s
 }
 
-// cluster holds a Cluster and its objects. They do not have to exist yet.
-type cluster struct {
-	cluster       *clusterv1.Cluster
-	portalCluster *infrav1.PortalCluster
-	controlPlane  *infrav1.PortalControlPlane
-}
-
-// newCluster composes a Cluster without workers. The name of its control plane, and of its portal cluster, is unique to the row.
-func (t *tenant) newCluster(namespace, name string) *cluster {
+// newCluster composes a Cluster without workers.
+func newCluster(namespace, name string) suite.Objects {
 	o := suite.NewObjects(metav1.ObjectMeta{Namespace: namespace, Name: name}, identity)
 	o.ControlPlane.Spec.Workers = &infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
-	return &cluster{cluster: o.Cluster, portalCluster: o.PortalCluster, controlPlane: o.ControlPlane}
-}
-
-func (c *cluster) objects() []client.Object {
-	return []client.Object{c.cluster, c.portalCluster, c.controlPlane}
+	return o
 }
 
 // own composes a Cluster of the tenant.
-func (t *tenant) own() *cluster { return t.newCluster(t.namespace, fmt.Sprintf("own-%d", t.number)) }
+func (t *tenant) own() suite.Objects { return newCluster(t.namespace, fmt.Sprintf("own-%d", t.number)) }
 
 // portalCluster creates a cluster at the portal as a person would, without any object, and returns its id and the job that created it.
-func (t *tenant) portalCluster(name string) (id, job string) {
+func (t *tenant) portalCluster() (id, job string) {
 	t.Helper()
 	portal, err := cloud.New(cloud.Config{
 		BaseURL: box.Portal.URL(), CABundle: box.Portal.CAPEM(), Wait: true, Email: suite.User(person, t.number).Email, Password: suite.User(person, t.number).Password,
@@ -161,7 +141,7 @@ func (t *tenant) portalCluster(name string) (id, job string) {
 	vpcs, err := portal.VPCs(t.Context(), "default")
 	t.must(err)
 	created, err := portal.CreateCluster(t.Context(), cloud.CreateClusterRequest{
-		Name: name, Description: "a person's", ZoneID: "zone-1", KubernetesVersionID: box.Portal.Versions()[0].ID, ServiceOfferingID: "small",
+		Name: "theirs", Description: "a person's", ZoneID: "zone-1", KubernetesVersionID: box.Portal.Versions()[0].ID, ServiceOfferingID: "small",
 		ControlNodes: 1, VPCID: vpcs[0].ID, SSHKeyPair: "ops",
 	})
 	t.must(err)
