@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -115,21 +114,6 @@ func readStrictly(t *testing.T, what string, text []byte, into any, excused map[
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
 		t.Errorf("%s: %v", what, err)
-	}
-}
-
-// TestGone checks that the types do not have the fields in gone.
-func TestGone(t *testing.T) {
-	types := map[string]reflect.Type{
-		infrav1.OperationAnnotation: reflect.TypeFor[operation.Operation](), infrav1.RecordAnnotation: reflect.TypeFor[operation.Record](),
-	}
-	for annotation, fields := range gone {
-		for i := range types[annotation].NumField() {
-			name, _, _ := strings.Cut(types[annotation].Field(i).Tag.Get("json"), ",")
-			if slices.Contains(slices.Collect(maps.Keys(fields)), name) {
-				t.Errorf("%s: field %s is read", annotation, name)
-			}
-		}
 	}
 }
 
