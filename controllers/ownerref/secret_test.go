@@ -17,42 +17,13 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
-// TestRestoreSecretVersion checks that a reference follows the API version of its owner.
-func TestRestoreSecretVersion(t *testing.T) {
-	scheme := schemes.Of(t, corev1.AddToScheme, infrav1.AddToScheme)
-	owner := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "prod", UID: "now"}}
-	secret := &corev1.Secret{Type: clusterv1.ClusterSecretType, ObjectMeta: metav1.ObjectMeta{
-		Namespace: "default", Name: "prod-kubeconfig", Labels: map[string]string{clusterv1.ClusterNameLabel: "prod"},
-		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: infrav1.GroupVersion.Group + "/v1alpha1", Kind: "PortalControlPlane", Name: "prod", UID: "now",
-			Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
-		}},
-	}}
-	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(secret).Build()
-	stored := &corev1.Secret{}
-	var versions []string
-	for range 2 { // the second time nothing is written
-		if err := store.Get(t.Context(), client.ObjectKeyFromObject(secret), stored); err != nil {
-			t.Fatal(err)
-		}
-		if owned, err := RestoreSecret(t.Context(), store, owner, "prod", stored); err != nil || !owned {
-			t.Fatalf("owned: %v, %v", owned, err)
-		}
-		versions = append(versions, stored.ResourceVersion)
-	}
-	if want := infrav1.GroupVersion.String(); len(stored.OwnerReferences) != 1 || stored.OwnerReferences[0].APIVersion != want {
-		t.Errorf("owners %+v, want one of %s", stored.OwnerReferences, want)
-	}
-	if versions[0] != versions[1] {
-		t.Errorf("the Secret was written again: resource versions %v", versions)
-	}
-}
-
-// TestRestoreSecret checks whose Secrets get an owner, and which owner they have afterwards.
+// TestRestoreSecret checks whose Secrets get an owner, and which owner they have afterwards. Nothing is written a second time.
 func TestRestoreSecret(t *testing.T) {
 	controller := func(kind, name string, uid types.UID) []metav1.OwnerReference {
 		return []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion.String(), Kind: kind, Name: name, UID: uid, Controller: ptr.To(true)}}
 	}
+	earlier := controller("PortalControlPlane", "prod", "now")
+	earlier[0].APIVersion = infrav1.GroupVersion.Group + "/v1alpha1"
 	tests := map[string]struct {
 		owners  []metav1.OwnerReference
 		change  func(*corev1.Secret)
@@ -60,6 +31,7 @@ func TestRestoreSecret(t *testing.T) {
 		control types.UID // of the controller afterwards
 	}{
 		"the owner's already":              {owners: controller("PortalControlPlane", "prod", "now"), owned: true, control: "now"},
+		"of an earlier API version":        {owners: earlier, owned: true, control: "now"},
 		"no owner":                         {owned: true, control: "now"},
 		"the owner before the restore":     {owners: controller("PortalControlPlane", "prod", "before"), owned: true, control: "now"},
 		"another object of the kind":       {owners: controller("PortalControlPlane", "other", "other"), control: "other"},
@@ -81,19 +53,23 @@ func TestRestoreSecret(t *testing.T) {
 				test.change(secret)
 			}
 			store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(secret).Build()
-			if err := store.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
-				t.Fatal(err)
-			}
-			owned, err := RestoreSecret(t.Context(), store, owner, "prod", secret)
-			if err != nil || owned != test.owned {
-				t.Errorf("owned: %v, %v", owned, err)
-			}
 			stored := &corev1.Secret{}
-			if err := store.Get(t.Context(), client.ObjectKeyFromObject(secret), stored); err != nil {
-				t.Fatal(err)
+			versions := map[string]bool{}
+			for range 3 {
+				if err := store.Get(t.Context(), client.ObjectKeyFromObject(secret), stored); err != nil {
+					t.Fatal(err)
+				}
+				versions[stored.ResourceVersion] = true
+				if owned, err := RestoreSecret(t.Context(), store, owner, "prod", stored.DeepCopy()); err != nil || owned != test.owned {
+					t.Errorf("owned: %v, %v", owned, err)
+				}
 			}
-			if got := ptr.Deref(metav1.GetControllerOf(stored), metav1.OwnerReference{}).UID; got != test.control {
-				t.Errorf("controlled by %q, want %q", got, test.control)
+			if len(versions) > 2 {
+				t.Errorf("it was written more than once: %v", versions)
+			}
+			control := ptr.Deref(metav1.GetControllerOf(stored), metav1.OwnerReference{})
+			if control.UID != test.control || test.owned && control.APIVersion != infrav1.GroupVersion.String() {
+				t.Errorf("controlled by %+v, want %q", control, test.control)
 			}
 			if len(stored.OwnerReferences) < len(test.owners) {
 				t.Errorf("an owner was lost: %+v", stored.OwnerReferences)

@@ -142,18 +142,6 @@ func TestSecretComesBack(t *testing.T) {
 	b.Expect(metav1.IsControlledBy(&b.secrets()[0], b.config)).To(BeTrue())
 }
 
-// TestSecretOfAnotherController is not taken over, although it looks like one of ours.
-func TestSecretOfAnotherController(t *testing.T) {
-	b := newBench(t)
-	theirs := &corev1.Secret{Type: clusterv1.ClusterSecretType, ObjectMeta: metav1.ObjectMeta{
-		Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: "prod"},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: key.Name, UID: "theirs", Controller: ptr.To(true)}},
-	}}
-	b.reconcile(theirs)
-	b.Expect(b.reason()).To(Equal(infrav1.SecretTakenReason))
-	b.Expect(b.secrets()[0].OwnerReferences).To(Equal(theirs.OwnerReferences))
-}
-
 func TestWaitsForMachine(t *testing.T) {
 	b := newBench(t)
 	b.config.OwnerReferences = nil
@@ -162,21 +150,33 @@ func TestWaitsForMachine(t *testing.T) {
 	b.Expect(b.secrets()).To(BeEmpty())
 }
 
-// TestSecretOfSomebodyElse checks that such a Secret is not touched, and that one Warning names it, however many passes find it.
-func TestSecretOfSomebodyElse(t *testing.T) {
-	b := newBench(t)
-	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Data: map[string][]byte{"value": []byte("theirs")}}
-	result := b.reconcile(theirs)
-	b.Expect(b.reason()).To(Equal(infrav1.SecretTakenReason))
-	b.Expect(result.RequeueAfter).To(Equal(retryAfter))
-	b.reconcile()
-	b.Expect(b.recorder.Events).To(HaveLen(1))
-	b.Expect(<-b.recorder.Events).To(HavePrefix("Warning %s Secret %s belongs to another owner", infrav1.SecretTakenReason, key.Name))
-	b.Expect(b.config.Status.Initialization.DataSecretCreated).To(BeNil())
-	b.Expect(b.secrets()[0].Data).To(Equal(map[string][]byte{"value": []byte("theirs")}))
-	b.Expect(b.store.Delete(t.Context(), theirs)).To(Succeed())
-	b.reconcile()
-	b.Expect(b.reason()).To(Equal(infrav1.ReadyReason))
+// TestSecretOfAnotherOwner checks that such a Secret is not touched, also if it looks like one of ours, and that one Warning names it, however many
+// passes find it.
+func TestSecretOfAnotherOwner(t *testing.T) {
+	meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
+	controlled := corev1.Secret{Type: clusterv1.ClusterSecretType, ObjectMeta: meta}
+	controlled.Labels = map[string]string{clusterv1.ClusterNameLabel: "prod"}
+	controlled.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: key.Name, UID: "theirs", Controller: ptr.To(true)}}
+	for title, theirs := range map[string]corev1.Secret{
+		"a person's":           {ObjectMeta: meta, Data: map[string][]byte{"value": []byte("theirs")}},
+		"another controller's": controlled,
+	} {
+		t.Run(title, func(t *testing.T) {
+			b := newBench(t)
+			result := b.reconcile(theirs.DeepCopy())
+			b.Expect(b.reason()).To(Equal(infrav1.SecretTakenReason))
+			b.Expect(result.RequeueAfter).To(Equal(retryAfter))
+			b.reconcile()
+			b.Expect(b.recorder.Events).To(HaveLen(1))
+			b.Expect(<-b.recorder.Events).To(HavePrefix("Warning %s Secret %s belongs to another owner", infrav1.SecretTakenReason, key.Name))
+			b.Expect(b.config.Status.Initialization.DataSecretCreated).To(BeNil())
+			b.Expect(b.secrets()[0].Data).To(Equal(theirs.Data))
+			b.Expect(b.secrets()[0].OwnerReferences).To(Equal(theirs.OwnerReferences))
+			b.Expect(b.store.Delete(t.Context(), &theirs)).To(Succeed())
+			b.reconcile()
+			b.Expect(b.reason()).To(Equal(infrav1.ReadyReason))
+		})
+	}
 }
 
 func TestPausedAndDeleted(t *testing.T) {
