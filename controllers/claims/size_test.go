@@ -92,8 +92,10 @@ func TestAskAgain(t *testing.T) {
 // TestPresent checks which nodes' machines appear to exist, which are known to, and how many workers the portal appears to run.
 func TestPresent(t *testing.T) {
 	tests := rules{
-		"one too many, and two are not Ready: the one that no Machine holds":         {"0/1 n1:notReady n2:notReady m2/n2", "n2; n2; 1"},
-		"a Machine that was released holds none":                                     {"0/2 n1:notReady n2:notReady n3:notReady m1/n1 m2/n2:detached m3/n3", "n1 n3; n1 n3; 2"},
+		"one too many, and two are not Ready: the one that no Machine holds": {"0/1 n1:notReady n2:notReady m2/n2", "n2; n2; 1"},
+		"a Machine that was released holds none": {
+			"0/2 n1:notReady n2:notReady n3:notReady m1/n1 m2/n2:detached m3/n3", "n1 n3; n1 n3; 2",
+		},
 		"uncertain: not Ready for five minutes, and more are desired than are Ready": {"1/1 uncertain n3:lost", "; ; 0"},
 		"uncertain: it may still have to go":                                         {"0/1 uncertain n3:lost", "n3; n3; 1"},
 		"uncertain, and new since the last scale":                                    {"2/2 uncertain n1 n5:recent before n1 n2 n3 n4", "n1 n5; n1; 2"},
@@ -121,7 +123,10 @@ func TestPresent(t *testing.T) {
 // without a Machine that have not been Ready for long count as gone. Drained ones only do if more workers are desired than are
 // Ready (see present). While the order is assumed, a request removes one node at most, or as many as are not Ready.
 func TestUncertainSizeIsSafe(t *testing.T) {
-	kinds := []string{"n%[1]d m%[1]d/n%[1]d", "n%[1]d", "n%[1]d:gone", "n%[1]d:evicting", "n%[1]d:notReady m%[1]d/n%[1]d", "n%[1]d:notReady", "n%[1]d:lost", "n%[1]d:gone:lost"}
+	kinds := []string{
+		"n%[1]d m%[1]d/n%[1]d", "n%[1]d", "n%[1]d:gone", "n%[1]d:evicting", "n%[1]d:notReady m%[1]d/n%[1]d", "n%[1]d:notReady", "n%[1]d:lost",
+		"n%[1]d:gone:lost",
+	}
 	requests, clusters := 0, []string{""}
 	for i := range 4 {
 		var larger []string
