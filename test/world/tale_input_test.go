@@ -86,9 +86,10 @@ func TestMistakes(t *testing.T) {
 	})
 }
 
-// TestKubeconfigSecret changes the kubeconfig Secret of a running cluster as users do. They damage it, manage it themselves, and delete it. The
-// provider replaces only what they do not manage.
+// TestKubeconfigSecret changes the kubeconfig Secret of a running cluster as users do. They damage it, replace it, manage it themselves, and delete
+// it. The provider replaces at once what they do not manage.
 func TestKubeconfigSecret(t *testing.T) {
+	const soon = 5 * time.Second // a change of the Secret wakes the control plane
 	tale(t, func(w *World) {
 		w.CreateCluster(2)
 		w.Settle(2)
@@ -103,8 +104,11 @@ func TestKubeconfigSecret(t *testing.T) {
 		write := func(content string) {
 			Edit(w, client.ObjectKeyFromObject(secret), secret, func(s *corev1.Secret) { s.Data["value"] = []byte(content) })
 		}
-		write("damaged")
-		w.Until("the damage is repaired", time.Minute, content(portals))
+		for _, other := range []string{"damaged", "# mine\n" + portals} {
+			w.Let(20 * time.Minute) // so that nothing else wakes the control plane
+			write(other)
+			w.Until("the provider replaces it at once", soon, content(portals))
+		}
 		Edit(w, client.ObjectKeyFromObject(secret), secret, func(s *corev1.Secret) { s.Annotations[infrav1.UserManagedAnnotation] = "true" })
 		write("# mine\n" + portals)
 		w.SetVersion(newVersion) // the provider fetches its own kubeconfig after an upgrade
@@ -113,7 +117,7 @@ func TestKubeconfigSecret(t *testing.T) {
 		w.Settle(3)
 		Equal(w, "what the user manages", content("# mine\n"+portals)(), "")
 		w.Delete(secret)
-		w.Until("the Secret is there again", time.Minute, content(portals))
+		w.Until("the Secret is there again", soon, content(portals))
 		w.Settle(3)
 		w.End()
 	})
