@@ -8,8 +8,10 @@ import (
 	"slices"
 
 	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,16 +39,54 @@ var kinds = []schema.GroupVersionKind{
 
 // restores lose all objects of the namespace and restore them from a backup, while the portal cluster runs.
 func restores() []row {
-	return []row{
-		{
-			event:    "restore with stale owner references, children first",
-			happens:  func(s *story) { b := s.backup(); s.lose(); s.restore(box.Client, b.backwards()) },
-			clusters: 1, sees: []sight{notDeleting, provisioned},
-		}, {
-			event:    "restore with stale owner references, without status",
-			happens:  func(s *story) { b := s.backup().withoutStatus(); s.lose(); s.restore(box.Client, b) },
-			clusters: 1, sees: []sight{notDeleting, provisioned},
-		},
+	return []row{{
+		event:   "restore with stale owner references, children first",
+		happens: func(s *story) { b := s.backup(); s.lose(); s.restore(box.Client, b.backwards()) },
+		sees:    []sight{deleting, provisioned, {"MachineDeployment", clusterv1.DeletingCondition}},
+	}}
+}
+
+// withoutPolicies are restores without the policy against the garbage collector.
+func withoutPolicies() []row {
+	return []row{{
+		event:   "the same restore without the policy against the garbage collector. A person sets `deletionPolicy: Retain`, and applies the manifest with `spec.clusterID`",
+		happens: (*story).restoreWithoutPolicy, sees: []sight{deleting, available},
+	}}
+}
+
+// restoreWithoutPolicy restores all objects with their old owner references. The restored Cluster has a new UID, so the garbage collector takes the
+// other objects for orphans. It is paused until the garbage collector has acted. Only the portal cluster stays.
+func (s *story) restoreWithoutPolicy() {
+	s.Helper()
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "capportal-garbage-collection"}}
+	s.delete(binding) // which adopt installs again, with the provider
+	b := s.backup()
+	s.lose()
+	s.restore(box.Client, b.change(func(o *unstructured.Unstructured) {
+		if o.GetKind() == "Cluster" {
+			s.Expect(unstructured.SetNestedField(o.Object, true, "spec", "paused")).To(Succeed())
+		}
+	}))
+	for _, o := range []client.Object{s.PortalCluster, s.ControlPlane, s.Deployment} {
+		s.Eventually(func() bool { return s.Gone(o)() || !s.read(o).GetDeletionTimestamp().IsZero() }).Should(BeTrue(), "%T is collected", o)
+	}
+	suite.Change(s.Fixture, s.Cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
+	s.Eventually(s.Condition(s.ControlPlane, clusterv1.DeletingCondition)).Should(HavePrefix("True DeletionNotConfirmed: "))
+	suite.Change(s.Fixture, s.ControlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+	s.Eventually(s.Gone(s.ControlPlane)).Should(BeTrue())
+	s.adopt()
+}
+
+// adopt removes what is left of the Cluster while the provider is away, and applies the manifest with the id of the portal cluster.
+func (s *story) adopt() {
+	s.Helper()
+	box.StopManager()
+	s.strip()
+	s.installProvider()
+	s.compose()
+	s.ControlPlane.Spec.ClusterID = s.id
+	for _, o := range s.objects() {
+		s.Create(o)
 	}
 }
 
@@ -99,11 +139,6 @@ func (b backup) withoutOwners() backup {
 	return b.change(func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) })
 }
 
-// withoutStatus returns the backup of a tool that does not save or restore status.
-func (b backup) withoutStatus() backup {
-	return b.change(func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "status") })
-}
-
 // backwards returns the backup with the Cluster after the objects that it owns.
 func (b backup) backwards() backup {
 	b = slices.Clone(b)
@@ -139,7 +174,7 @@ func (s *story) restore(at client.Client, b backup) {
 // lose removes all objects of the namespace as the loss of a management cluster does: controllers do not act on the deletions.
 func (s *story) lose() {
 	s.Helper()
-	for _, o := range []client.Object{s.cluster, s.portalCluster, s.controlPlane, s.deployment} {
+	for _, o := range []client.Object{s.Cluster, s.PortalCluster, s.ControlPlane, s.Deployment} {
 		s.pause(o)
 	}
 	s.strip()
@@ -160,7 +195,7 @@ func (s *story) pause(o client.Object) {
 		annotations[clusterv1.PausedAnnotation] = ""
 		o.SetAnnotations(annotations)
 	})
-	s.Eventually(func() bool { return isTrue(s, o, clusterv1.PausedCondition) }).Should(BeTrue(), "%T is paused", o)
+	s.Eventually(s.Condition(o, clusterv1.PausedCondition)).Should(HavePrefix("True"), "%T is paused", o)
 }
 
 // strip deletes all objects of the namespace, in spite of their finalizers.

@@ -5,17 +5,14 @@
 //
 // The rows run on real servers: the management cluster's API server and garbage collector, Cluster API's core manager, the provider's
 // manager, and the emulated portal with workload clusters. Most rows run at the same time, each in its own namespace and under its own
-// portal account. A row that leaves the Cluster as it was runs before another row, on the Cluster of that row (row.before). Rows that delete
-// CRDs run at the end, one after the other.
+// portal account. Rows that affect the whole management cluster run at the end, one after the other.
 //
 // Rows that need no real garbage collector, admission policy, namespace controller or clusterctl are in test/world.
 //
-// A row passes if the provider sent exactly the requests of the row, if the number of portal clusters afterwards is that of the row, and if
-// the conditions have the status in the row. Requests that only read do not count.
+// A row passes if its line of docs/development/ownership.md becomes true: exactly these requests to change something, the conditions, and the
+// portal cluster that there was, or none. A new row needs a line with its event first.
 //
 //	go test ./test/ownership                      # all rows
 //	go test ./test/ownership -run '//restore'     # some of them, and the rows before them
-//	go test ./test/ownership -write               # all rows, and write docs/development/ownership.md if all pass
-//
-// TestPage compares docs/development/ownership.md with the rows.
+//	go test ./test/ownership -write               # write the lines of docs/development/ownership.md
 package ownership

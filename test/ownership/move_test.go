@@ -19,13 +19,22 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
-const twoManagementClusters = "two management clusters with the same objects"
-
 // moves involve a second management cluster.
 func moves() []row {
-	return []row{
-		{
-			event: "`clusterctl move` and back", before: twoManagementClusters, clusters: 1,
+	return []row{{
+		event: "two management clusters with the same objects",
+		happens: func(s *story) {
+			there := s.away()
+			s.restore(there.Client, s.backup().withoutOwners())
+			s.settled(there)
+		},
+		sees: []sight{available},
+		after: func(s *story) {
+			s.Consistently(s.requests, quiet, time.Second).Should(BeEmpty())
+			s.Eventually(func() (int, error) { return raze(s.Context(), s.away().Client, s.Namespace) }).Should(BeZero())
+		},
+		before: []row{{
+			event: "`clusterctl move` and back",
 			happens: func(s *story) {
 				there := s.away()
 				s.move(box, there)
@@ -33,21 +42,9 @@ func moves() []row {
 				s.move(there, box)
 				s.settled(box)
 			},
-			sees: []sight{notDeleting, available},
-		}, {
-			event: twoManagementClusters, clusters: 1,
-			happens: func(s *story) {
-				there := s.away()
-				s.restore(there.Client, s.backup().withoutOwners())
-				s.settled(there)
-			},
-			sees: []sight{available},
-			after: func(s *story) {
-				s.Consistently(s.requests, quiet, time.Second).Should(BeEmpty())
-				s.Eventually(func() (int, error) { return raze(s.Context(), s.away().Client, s.Namespace) }).Should(BeZero())
-			},
-		},
-	}
+			sees: []sight{deleting, available},
+		}},
+	}}
 }
 
 // away returns the second management cluster, in which it creates the namespace of the row.

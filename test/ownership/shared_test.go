@@ -28,7 +28,7 @@ func (s *story) share(name string) *infrav1.PortalClusterIdentity {
 	shared.Spec.AllowedNamespaces = &infrav1.PortalIdentityNamespaces{List: []string{s.Namespace}}
 	s.Create(shared)
 	s.secret.Namespace, s.secret.Name = home, shared.Spec.SecretRef.Name
-	s.portalCluster.Spec.IdentityRef = infrav1.PortalIdentityReference{Kind: infrav1.PortalIdentityShared, Name: shared.Name}
+	s.PortalCluster.Spec.IdentityRef = infrav1.PortalIdentityReference{Kind: infrav1.PortalIdentityShared, Name: shared.Name}
 	return shared
 }
 
@@ -42,11 +42,11 @@ func (s *story) loseHome() {
 		return apierrors.IsNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(namespace), namespace))
 	}).Should(BeTrue(), "namespace %s is still being deleted", home)
 	s.installProvider()
-	s.Eventually(s.Condition(s.portalCluster, infrav1.IdentityReadyCondition)).Should(HavePrefix("False " + infrav1.IdentityNotReadyReason))
+	s.Eventually(s.Condition(s.PortalCluster, infrav1.IdentityReadyCondition)).Should(HavePrefix("False " + infrav1.IdentityNotReadyReason))
 	again := s.IdentitySecret(s.secret.Name)
 	again.Namespace = home
 	s.Create(again)
-	suite.Change(s.Fixture, s.deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = ptr.To[int32](3) })
+	suite.Change(s.Fixture, s.Deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = ptr.To[int32](3) })
 }
 
 // TestMoveWithSharedIdentity moves a namespace that uses a PortalClusterIdentity. clusterctl copies the identity, and its Secret must already
@@ -75,19 +75,4 @@ func TestMoveWithSharedIdentity(t *testing.T) {
 		return shared.Finalizers
 	}).Should(BeEmpty())
 	s.Expect(s.requests()).To(BeEmpty())
-
-	s.Expect(there.Client.Delete(s.Context(), s.cluster)).To(Succeed())
-	s.Eventually(func() int { return len(s.PortalClusters()) }).Should(BeZero())
-	s.Eventually(func() int {
-		left, err := list(s.Context(), there.Client, s.Namespace)
-		s.Expect(err).NotTo(HaveOccurred())
-		return len(left)
-	}).Should(BeNumerically("<=", 2), "the templates may stay")
-	for _, o := range []client.Object{copied, beforehand, shared, s.secret} {
-		at := there.Client
-		if o == shared || o == s.secret {
-			at = box.Client
-		}
-		s.Expect(at.Delete(s.Context(), o)).To(Succeed())
-	}
 }

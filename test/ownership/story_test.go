@@ -10,10 +10,8 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
@@ -27,15 +25,9 @@ const (
 // story is one Cluster in its own namespace, under its own portal account.
 type story struct {
 	*suite.Fixture
+	suite.Objects
 	number int // of the account
-
-	secret        *corev1.Secret
-	cluster       *clusterv1.Cluster
-	portalCluster *infrav1.PortalCluster
-	controlPlane  *infrav1.PortalControlPlane
-	deployment    *clusterv1.MachineDeployment
-	template      *infrav1.PortalMachineTemplate
-	bootstrap     *infrav1.PortalBootstrapConfigTemplate
+	secret *corev1.Secret
 
 	begin int    // length of the portal's request log when the event happens
 	id    string // of the portal cluster
@@ -45,31 +37,24 @@ type story struct {
 func newStory(t *testing.T) *story {
 	t.Helper()
 	i := accounts.Next(t)
-	s := &story{number: i, Fixture: &suite.Fixture{
-		T: t, WithT: suite.Patient(t), Box: box, Namespace: fmt.Sprintf("row-%d", i), User: suite.User(provider, i),
-	}}
-	s.createNamespace(box, s.Namespace)
+	s := &story{number: i, Fixture: suite.NewFixture(t, box, suite.User(provider, i))}
 	s.compose()
 	t.Cleanup(s.demolish)
 	t.Cleanup(s.Explain)
 	return s
 }
 
-func (s *story) createNamespace(at *sandbox.Sandbox, namespace string) {
-	s.Helper()
-	s.Expect(at.Client.Create(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
-}
+// scaleRequest is a request as requests returns it.
+const scaleRequest = "POST /kubernetes-clusters/{cluster_id}/scale → 202"
 
 func (s *story) compose() {
-	objects := suite.NewObjects(metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, identity)
+	s.Objects = suite.NewObjects(metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, identity)
 	s.secret = s.IdentitySecret(identity)
-	s.cluster, s.portalCluster, s.controlPlane = objects.Cluster, objects.PortalCluster, objects.ControlPlane
-	s.bootstrap, s.template, s.deployment = objects.Bootstrap, objects.Template, objects.Deployment
 }
 
 // objects returns the objects of the story in the order of a manifest.
 func (s *story) objects() []client.Object {
-	return []client.Object{s.secret, s.cluster, s.portalCluster, s.controlPlane, s.bootstrap, s.template, s.deployment}
+	return []client.Object{s.secret, s.Cluster, s.PortalCluster, s.ControlPlane, s.Bootstrap, s.Template, s.Deployment}
 }
 
 // settle applies the story and waits until its workers are ready.
@@ -80,7 +65,7 @@ func (s *story) settle() {
 	}
 	s.settled(box)
 	s.id = s.PortalClusters()[0].ID
-	s.Get(s.controlPlane)
+	s.Get(s.ControlPlane)
 }
 
 // settled waits until the Cluster is available and both Machines are ready.
@@ -88,7 +73,13 @@ func (s *story) settled(at *sandbox.Sandbox) {
 	s.Helper()
 	f := *s.Fixture
 	f.Box = at
-	f.AwaitReady(s.cluster, 2)
+	f.AwaitReady(s.Cluster, 2)
+}
+
+func (s *story) read(o client.Object) client.Object {
+	s.Helper()
+	s.Get(o)
+	return o
 }
 
 func (s *story) delete(o client.Object) {

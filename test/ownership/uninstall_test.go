@@ -10,7 +10,6 @@ import (
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,31 +25,29 @@ const absence = 5 * time.Second
 func uninstalls() []row {
 	return []row{
 		{
-			event: "the provider is reinstalled with its namespace. A person creates the Secret of the PortalClusterIdentity again, and scales up",
-			asked: []string{scaleRequest}, clusters: 1, happens: (*story).loseHome,
+			event:   "the provider is reinstalled with its namespace. A person creates the Secret of the PortalClusterIdentity again, and scales up",
+			happens: (*story).loseHome,
 			with: func(s *story) {
 				shared := s.share("uninstalled")
 				s.secret.Finalizers = []string{infrav1.SharedIdentityFinalizer} // as an earlier version of the provider left it
 				s.Cleanup(func() { _ = box.Client.Delete(context.WithoutCancel(s.Context()), shared) })
 			},
-			sees: []sight{{kind: "PortalCluster", condition: infrav1.IdentityReadyCondition, status: metav1.ConditionTrue}, notDeleting, available},
+			sees: []sight{{"PortalCluster", infrav1.IdentityReadyCondition}, deleting, available},
 		}, {
-			event: "Cluster API is reinstalled, after its CRDs and finalizers were removed by force", clusters: 1,
-			happens: (*story).loseCore,
-			sees:    []sight{{kind: "Cluster"}, {kind: "PortalControlPlane", condition: clusterv1.DeletingCondition, status: either}},
-			after:   func(s *story) { s.Get(s.controlPlane) },
+			event:   "Cluster API is reinstalled, after its CRDs and finalizers were removed by force",
+			happens: (*story).loseCore, sees: []sight{{kind: "Cluster"}}, after: func(s *story) { s.Get(s.ControlPlane) },
 		}, {
-			event:    "the uninstalled provider's CRDs are deleted. A person sets `deletionPolicy: Retain`, reinstalls the provider, and applies the manifest with `spec.clusterID`",
-			clusters: 1, happens: (*story).loseProvider, sees: []sight{notDeleting, available},
+			event:   "the uninstalled provider's CRDs are deleted. A person sets `deletionPolicy: Retain`, reinstalls the provider, and applies the manifest with `spec.clusterID`",
+			happens: (*story).loseProvider, sees: []sight{deleting, available},
 		}, {
-			event: "the uninstalled provider's CRDs are deleted, and the provider is reinstalled", clusters: 1,
+			event: "the uninstalled provider's CRDs are deleted, and the provider is reinstalled",
 			happens: func(s *story) {
 				box.StopManager()
 				s.deleteCRDs("infrastructure-portal")
 				time.Sleep(absence)
 				s.installProvider()
 			},
-			sees: []sight{held}, // this row is the last one, because the CRDs stay in deletion until the objects are gone
+			sees: []sight{deleting}, // this row is the last one, because the CRDs stay in deletion until the objects are gone
 		},
 	}
 }
@@ -103,8 +100,8 @@ func (s *story) loseProvider() {
 	box.StopManager()
 	s.deleteCRDs("infrastructure-portal")
 	time.Sleep(absence)
-	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
-	s.Expect(s.controlPlane.DeletionTimestamp.IsZero()).To(BeFalse(), "the deletion of the CRD deletes its objects")
+	suite.Change(s.Fixture, s.ControlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+	s.Expect(s.ControlPlane.DeletionTimestamp.IsZero()).To(BeFalse(), "the deletion of the CRD deletes its objects")
 	s.Expect(s.requests()).To(BeEmpty())
 	s.installProvider()
 	s.Eventually(func() bool {
@@ -112,16 +109,9 @@ func (s *story) loseProvider() {
 			return !crd.DeletionTimestamp.IsZero()
 		})
 	}).Should(BeFalse(), "a CRD of the provider is still being deleted")
-	box.StopManager()
-	s.pause(s.cluster)
-	s.pause(s.deployment)
-	s.strip()
-	s.installProvider()
-	s.compose()
-	s.controlPlane.Spec.ClusterID = s.id
-	for _, o := range s.objects() {
-		s.Create(o)
-	}
+	s.pause(s.Cluster)
+	s.pause(s.Deployment)
+	s.adopt()
 }
 
 // installProvider creates the CRDs that do not exist, and starts the manager.
