@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -93,22 +92,31 @@ func TestPortalIsAway(t *testing.T) {
 	})
 }
 
-// TestCrashInsideCreate kills the provider after the portal has created the cluster and before it answers. The next one neither creates a
-// second cluster nor forgets the first. It goes on with the id that the user sets. Then the provider dies before it learns of the job of a
-// scale, and while the job of another one runs.
-func TestCrashInsideCreate(t *testing.T) {
+// TestCrashInsideCalls cuts the connection before the portal creates anything. The provider cannot know that, and stops. The user allows one retry.
+// The provider is killed before the portal answers that. The next one neither creates a second cluster nor forgets the first: it goes on with the id
+// that the user sets. Then the provider dies before it learns of the jobs of a scale and of an upgrade, and while the job of another scale runs.
+func TestCrashInsideCalls(t *testing.T) {
 	tale(t, func(w *World) {
-		w.Strike(emulator.Fault{ID: "create", Path: createRoute, After: true, Delay: 30 * time.Second, Count: 1})
+		w.Strike(emulator.Fault{ID: "cut", Path: createRoute, Cut: true, Count: 1})
 		w.CreateCluster(2)
+		w.See(theControl(), infrav1.AvailableCondition, "False "+infrav1.OutcomeUnknownReason)
+		w.Let(time.Hour)
+		w.Asked("create 0")
+		w.Strike(emulator.Fault{ID: "create", Path: createRoute, After: true, Delay: 30 * time.Second, Count: 1})
+		w.Decide(infrav1.DecisionRetry)
 		w.Until("the portal has the cluster", Patience, func() string { return diff(fmt.Sprint(len(w.Portal.Clusters())), "1") })
 		w.Restart()
+		w.Let(time.Hour)
 		c := w.Portal.Clusters()[0]
 		w.See(theControl(), infrav1.AvailableCondition, "False "+infrav1.OutcomeUnknownReason,
 			fmt.Sprintf("cannot know whether the portal created cluster %q", c.Name), "set spec.clusterID to its id", "kubectl annotate portalcontrolplane")
-		if _, blocks := read(w, theControl()).Annotations[clusterctlv1.BlockMoveAnnotation]; blocks {
+		annotations := read(w, theControl()).Annotations
+		if _, blocks := annotations[clusterctlv1.BlockMoveAnnotation]; blocks {
 			t.Error("a held unknown outcome blocks a move")
 		}
-		w.Let(time.Hour)
+		if _, decided := annotations[infrav1.DecisionAnnotation]; decided {
+			t.Error("the annotation allows another retry")
+		}
 		Equal(w, "portal clusters", len(w.Portal.Clusters()), 1)
 		Edit(w, key, theControl(), func(cp *infrav1.PortalControlPlane) {
 			cp.Spec.ClusterID, cp.Spec.DeletionPolicy = c.ID, infrav1.DeletionPolicyDelete
@@ -127,9 +135,28 @@ func TestCrashInsideCreate(t *testing.T) {
 		w.Heal("held")
 		w.Settle(4)
 		Equal(w, "sizes", w.resizes(), [][2]int{{2, 3}, {3, 4}})
-		Equal(w, "creations", strings.Count(w.words(), "create"), 1)
+		w.upgradeInsideCrash()
+		w.Asked("create 0", "create", "scale", "scale", "upgrade")
 		w.End()
 	})
+}
+
+// upgradeInsideCrash kills the provider after the portal has started an upgrade and before it answers. The next one shields the Machines, and
+// VersionUpToDate is not True while a worker runs the old version.
+func (w *World) upgradeInsideCrash() {
+	w.Helper()
+	w.Strike(emulator.Fault{ID: "upgrade", Path: upgradeRoute, Delay: 30 * time.Second, After: true, Job: emulator.JobStuck, Count: 1})
+	w.SetVersion(newVersion)
+	w.Until("the portal upgrades", Patience, func() string { return diff(string(w.Portal.Clusters()[0].State), string(emulator.ClusterUpgrading)) })
+	w.Restart()
+	w.Until("the Machines are shielded", Patience, func() string { return diff(fmt.Sprint(len(w.shielded())), "4") })
+	w.See(theControl(), infrav1.VersionUpToDateCondition, "False")
+	w.Heal("upgrade")
+	w.See(theControl(), infrav1.VersionUpToDateCondition, "True")
+	for _, n := range w.Portal.Clusters()[0].Nodes {
+		Equal(w, "version of "+n.Name, n.Version, newVersion)
+	}
+	w.Upgraded(newVersion)
 }
 
 // running is the operation whose job the control plane knows.
@@ -145,47 +172,6 @@ func (w *World) running() operation.Type {
 		return op.Type
 	}
 	return ""
-}
-
-// TestCreateCutOff cuts the connection before the portal does anything. The provider cannot know that, and stops. The user allows one retry.
-func TestCreateCutOff(t *testing.T) {
-	tale(t, func(w *World) {
-		w.Strike(emulator.Fault{ID: "cut", Path: createRoute, Cut: true, Count: 1})
-		w.CreateCluster(2)
-		w.See(theControl(), infrav1.AvailableCondition, "False "+infrav1.OutcomeUnknownReason)
-		w.Let(time.Hour)
-		w.Asked("create 0")
-		w.Decide(infrav1.DecisionRetry)
-		w.Settle(2)
-		w.Asked("create 0", "create")
-		if _, decided := read(w, theControl()).Annotations[infrav1.DecisionAnnotation]; decided {
-			t.Error("the annotation allows another retry")
-		}
-		w.End()
-	})
-}
-
-// TestCrashInsideUpgrade kills the provider after the portal has started an upgrade and before it answers. The next one shields the Machines,
-// and VersionUpToDate is not True while a worker runs the old version. The portal is asked once.
-func TestCrashInsideUpgrade(t *testing.T) {
-	tale(t, func(w *World) {
-		w.CreateCluster(2)
-		w.Settle(2)
-		w.Strike(emulator.Fault{ID: "upgrade", Path: upgradeRoute, Delay: 30 * time.Second, After: true, Job: emulator.JobStuck, Count: 1})
-		w.SetVersion(newVersion)
-		w.Until("the portal upgrades", Patience, func() string { return diff(string(w.Portal.Clusters()[0].State), string(emulator.ClusterUpgrading)) })
-		w.Restart()
-		w.Until("the Machines are shielded", Patience, func() string { return diff(fmt.Sprint(len(w.shielded())), "2") })
-		w.See(theControl(), infrav1.VersionUpToDateCondition, "False")
-		w.Heal("upgrade")
-		w.See(theControl(), infrav1.VersionUpToDateCondition, "True")
-		for _, n := range w.Portal.Clusters()[0].Nodes {
-			Equal(w, "version of "+n.Name, n.Version, newVersion)
-		}
-		w.Upgraded(newVersion)
-		Equal(w, "upgrades", strings.Count(w.words(), "upgrade"), 1)
-		w.End()
-	})
 }
 
 // shielded are the names of the Machines that MachineHealthChecks leave alone.
