@@ -23,7 +23,7 @@ import (
 )
 
 // TestFailuresByOperation checks the table of docs/troubleshooting.md: which conditions show a failure, and after which time. Creations are
-// checked by TestCreateCutOff and its neighbours in test/world.
+// checked by TestCrashInsideCalls of test/world.
 func TestFailuresByOperation(t *testing.T) {
 	cut := emulator.Fault{Cut: true}
 	late := emulator.Fault{Cut: true, After: true, JobDelay: 10 * time.Minute} // the portal is busy with it
