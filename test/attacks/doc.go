@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package attacks tries what a tenant could do to harm the manager and other tenants, where it takes an API server, core and the manager together
-// to see the harm. Every write that a policy refuses is in test/contract. The controls in code have tests in their packages, which
-// docs/development/controls.md names.
+// Package attacks tries what a tenant could do to harm the manager and other tenants.
 //
 // The attacker has all rights in one namespace, by a Role with verbs ["*"] on resources ["*"] of all groups, and no rights elsewhere. The
-// attacker knows the password of a portal user in the account that other tenants use, and runs portals.
+// attacker knows the password of a portal user in the account that other tenants use, and runs portals, API servers and proxies. What a stolen
+// token of the manager could do, and every write that a policy refuses, is in test/contract.
 //
 // The API server authorizes with RBAC. The manager and Cluster API's core manager act as their ServiceAccounts, with the roles that their
 // releases grant them. The policies are those of config/default. A row passes if the attack has done no harm when the manager reports on what
@@ -14,7 +13,8 @@
 //
 //	go test ./test/attacks                        # all rows (row_test.go)
 //	go test ./test/attacks -run '//clusterID'     # some of them
-//	go test ./test/attacks -without-controls -v   # remove the policies: rows that they hold pass if they do harm
+//	go test ./test/attacks -without-controls -v   # remove what can be removed: those rows pass if they do harm
 //
-// To remove a policy, the tests delete its binding. All other controls are code. Their rows are skipped without controls.
+// To remove a policy, the tests delete its binding. To remove a flag, they start the manager with another value. All other controls are
+// code. The rows of these controls are skipped without controls.
 package attacks
