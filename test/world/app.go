@@ -15,6 +15,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,13 +30,16 @@ type app struct {
 	Spare int
 }
 
+// appBudget is the name of the application's budget.
+const appBudget = "web"
+
 func (app) namespace() string         { return "default" }
 func (app) labels() map[string]string { return map[string]string{"app": "web"} }
 
 func (one *workload) createBudget() error {
 	spare := intstr.FromInt(one.app.Spare)
 	return one.client.Create(context.Background(), &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Namespace: one.app.namespace(), Name: "web"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: one.app.namespace(), Name: appBudget},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &spare, Selector: &metav1.LabelSelector{MatchLabels: one.app.labels()}},
 	})
 }
@@ -171,7 +175,7 @@ func (one *workload) allowed(ctx context.Context) (int32, error) {
 func (one *workload) countBudget(w *World) {
 	ctx := context.Background()
 	budget := &policyv1.PodDisruptionBudget{}
-	if err := one.client.Get(ctx, client.ObjectKey{Namespace: one.app.namespace(), Name: "web"}, budget); err != nil {
+	if err := one.client.Get(ctx, client.ObjectKey{Namespace: one.app.namespace(), Name: appBudget}, budget); err != nil {
 		w.Fatal(err)
 	}
 	n, err := one.allowed(ctx)
@@ -186,14 +190,44 @@ func (one *workload) countBudget(w *World) {
 	}
 }
 
+// protected reports whether a budget allows no eviction of the Pod. That of the application is counted at once, and all others say it themselves.
+func (one *workload) protected(ctx context.Context, key client.ObjectKey) (bool, error) {
+	pod, budgets := &corev1.Pod{}, &policyv1.PodDisruptionBudgetList{}
+	if err := one.client.Get(ctx, key, pod); err != nil {
+		return false, err
+	}
+	if err := one.client.List(ctx, budgets, client.InNamespace(key.Namespace)); err != nil {
+		return false, err
+	}
+	for _, b := range budgets.Items {
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil || !selector.Matches(labels.Set(pod.Labels)) {
+			continue
+		}
+		allowed := b.Status.DisruptionsAllowed
+		if b.Name == appBudget {
+			if allowed, err = one.allowed(ctx); err != nil {
+				return false, err
+			}
+		}
+		if allowed == 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // evictPod answers evictions: as API servers do, with 429 if the budget has nothing left.
 func (one *workload) evictPod(w *World) func(namespace, pod string) *apierrors.StatusError {
 	return func(namespace, name string) *apierrors.StatusError {
 		ctx := context.Background()
-		if n, err := one.allowed(ctx); err != nil || n == 0 {
+		protected, err := one.protected(ctx, client.ObjectKey{Namespace: namespace, Name: name})
+		if protected {
 			return apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
 		}
-		err := one.client.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+		if err == nil {
+			err = one.client.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+		}
 		if err == nil {
 			w.evicted++
 			w.note("evicted %s", name)
