@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package capibehavior
+package facts
 
 import (
-	"testing"
-
 	. "github.com/onsi/gomega"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // Fact 5: A MachineSet creates no Machine whose minor version is newer than that of the control plane's spec.version, or more
@@ -19,17 +16,20 @@ import (
 // Rests on machineset/machineset_preflight.go (runPreflightChecks, kubernetesVersionPreflightCheck,
 // controlPlaneStablePreflightCheck), machineset/machineset_controller.go (createMachines), internal/contract/
 // controlplane.go at the top (IsProvisioning, IsUpgrading) and core/main.go (--machineset-preflight-checks).
-func preflight(t *testing.T) {
+var preflight = []Fact{{
+	Name:   "5-preflight",
+	status: func(s *infrav1.PortalControlPlaneStatus) { s.Version, s.Versions = "", nil },
+	check:  (*fixture).checksVersions,
+}}
+
+func (f *fixture) checksVersions() {
 	const unstable, skewed = "ControlPlaneIsStable", "KubernetesVersionSkew"
-	status := stable(version)
-	status.Version, status.Versions = "", nil
-	f := newFixture(t, "preflight", status)
 	set := func(name, version string) *clusterv1.MachineSet {
 		return f.machineSet(name, version, 1, clusterv1.RandomMachineSetDeletionOrder)
 	}
 	blocked := func(set *clusterv1.MachineSet, check string) {
-		t.Helper()
-		f.Eventually(f.Condition(set, clusterv1.MachineSetScalingUpCondition)).
+		f.Helper()
+		f.Eventually(f.condition(set, clusterv1.MachineSetScalingUpCondition)).
 			Should(And(HavePrefix("True"), ContainSubstring(`"%s" preflight check failed`, check)))
 		f.Expect(f.machines.lives("set", set.Name)).To(BeEmpty())
 	}
@@ -44,7 +44,7 @@ func preflight(t *testing.T) {
 	blocked(newerMinor, skewed)
 	blocked(set("older", "v1.31.0"), skewed)
 
-	suite.Change(f.Fixture, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
+	change(f, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
 	blocked(set("upgrading", version), unstable)
 	blocked(newerMinor, unstable)
 

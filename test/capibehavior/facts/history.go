@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package capibehavior
+package facts
 
 import (
 	"slices"
@@ -8,8 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // history holds the events of a watch of one kind, in the order in which the API server stored the changes.
@@ -23,11 +21,11 @@ type event[T client.Object] struct {
 	object T
 }
 
-// observe starts a watch that ends with the test. Its history begins with the existing objects.
+// observe starts a watch that ends with the fact. Its history begins with the existing objects.
 func observe[T client.Object](f *fixture, list client.ObjectList, options ...client.ListOption) *history[T] {
 	f.Helper()
 	h := &history[T]{}
-	suite.Follow(f.T, live, list, func(e watch.Event) {
+	f.Follow(list, func(e watch.Event) {
 		object, _ := e.Object.(T)
 		h.add(event[T]{e.Type, object})
 	}, options...)

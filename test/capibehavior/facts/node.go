@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package capibehavior
+package facts
 
 import (
 	"time"
@@ -12,20 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
-
-	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // node creates a Ready Node as a kubelet does. Its name contains the fixture's namespace, so Nodes of different fixtures have different
 // names.
 func (f *fixture) node(name string) *corev1.Node {
 	f.Helper()
-	full := f.Namespace + "-" + name
+	full := f.namespace + "-" + name
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: full, Labels: map[string]string{fixtureLabel: f.Namespace}},
-		Spec:       corev1.NodeSpec{ProviderID: "portal://" + f.Namespace + "/" + name},
+		ObjectMeta: metav1.ObjectMeta{Name: full, Labels: map[string]string{fixtureLabel: f.namespace}},
+		Spec:       corev1.NodeSpec{ProviderID: "portal://" + f.namespace + "/" + name},
 	}
-	f.Create(node)
+	f.create(node)
 	f.report(node, func(s *corev1.NodeStatus) {
 		s.NodeInfo = corev1.NodeSystemInfo{MachineID: full, KubeletVersion: version}
 		s.Conditions = []corev1.NodeCondition{
@@ -61,7 +59,7 @@ func (f *fixture) untouched(node *corev1.Node) {
 	f.Helper()
 	// The watch may be behind. Once it has seen this change, it has seen all earlier ones.
 	var end string
-	suite.Change(f.Fixture, node, func(n *corev1.Node) {
+	change(f, node, func(n *corev1.Node) {
 		end = "after-" + n.ResourceVersion
 		n.Labels["looked-at"] = end
 	})
@@ -85,7 +83,7 @@ func (f *fixture) run(node *corev1.Node, name string) *corev1.Pod {
 			Containers: []corev1.Container{{Name: "main", Image: "none"}},
 		},
 	}
-	f.Create(pod)
+	f.create(pod)
 	changeStatus(f, pod, func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodRunning
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
@@ -102,7 +100,7 @@ func (f *fixture) protect(pod *corev1.Pod) {
 			MinAvailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: pod.Labels},
 		},
 	}
-	f.Create(budget)
+	f.create(budget)
 	changeStatus(f, budget, func(b *policyv1.PodDisruptionBudget) {
 		b.Status = policyv1.PodDisruptionBudgetStatus{
 			ObservedGeneration: b.Generation, CurrentHealthy: 1, DesiredHealthy: 1, ExpectedPods: 1,

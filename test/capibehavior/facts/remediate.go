@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package capibehavior
+package facts
 
 import (
-	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -14,7 +13,6 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // Fact 6: A MachineHealthCheck remediates a Machine at once if its Node is missing or has been unhealthy for the timeout. The
@@ -29,26 +27,18 @@ import (
 // Rests on machinehealthcheck/machinehealthcheck_targets.go (needsRemediation, nodeChecks, shouldSkipRemediation),
 // machinehealthcheck/machinehealthcheck_controller.go (patchUnhealthyTargets, which runs every 15 seconds at most) and
 // machineset/machineset_controller.go (reconcileUnhealthyMachines).
-func remediation(t *testing.T) {
-	t.Parallel()
-	t.Run("missing_or_long_unhealthy_is_deleted_unless_skipped", func(t *testing.T) {
-		newFixture(t, "remediate", stable(version)).remediates()
-	})
-	t.Run("skip-remediation_comes_too_late_for_a_marked_Machine", func(t *testing.T) {
-		newFixture(t, "remediate-marked", stable(version)).skipsTooLate()
-	})
-	t.Run("an_older_revision_is_left_to_the_rollout", func(t *testing.T) {
-		newFixture(t, "remediate-older", stable(version)).leavesOlderRevision()
-	})
-	t.Run("a_Machine_without_a_MachineSet_is_marked_and_left", func(t *testing.T) {
-		f := newFixture(t, "remediate-alone", stable(version))
+var remediation = []Fact{
+	{Name: "6-missing-or-long-unhealthy-is-deleted", check: (*fixture).remediates},
+	{Name: "6-skip-remediation-comes-too-late", check: (*fixture).skipsTooLate},
+	{Name: "6-older-revision-is-left-to-the-rollout", check: (*fixture).leavesOlderRevision},
+	{Name: "6-without-a-machineset-marked-and-left", check: func(f *fixture) {
 		m, node := f.bound("alone")
 		f.becomes(node, corev1.ConditionFalse, time.Now().Add(-time.Hour))
 		f.healthCheck()
-		f.Eventually(f.Condition(m, clusterv1.MachineOwnerRemediatedCondition)).
+		f.Eventually(f.condition(m, clusterv1.MachineOwnerRemediatedCondition)).
 			Should(HavePrefix("False " + clusterv1.MachineOwnerRemediatedWaitingForRemediationReason))
 		f.Expect(m.DeletionTimestamp).To(BeNil())
-	})
+	}},
 }
 
 // healthCheck creates a MachineHealthCheck for all Machines, with a timeout of 30 minutes.
@@ -61,7 +51,7 @@ func (f *fixture) healthCheck() *clusterv1.MachineHealthCheck {
 			Type: corev1.NodeReady, Status: corev1.ConditionFalse, TimeoutSeconds: ptr.To[int32](1800),
 		}}},
 	}}
-	f.Create(check)
+	f.create(check)
 	return check
 }
 
@@ -78,11 +68,11 @@ func (f *fixture) remediates() {
 	check := f.healthCheck()
 
 	f.Eventually(f.machines.deleting("set", set.Name)).Should(ConsistOf(missing.Name, long.Name))
-	f.Eventually(func() []string { f.Get(check); return check.Status.Targets }).Should(ContainElement(brief.Name))
+	f.Eventually(func() []string { f.get(check); return check.Status.Targets }).Should(ContainElement(brief.Name))
 	f.Expect(check.Status.Targets).NotTo(ContainElement(skipped.Name))
 	f.Expect(conditions.Has(skipped, clusterv1.MachineHealthCheckSucceededCondition)).To(BeFalse())
 
-	suite.Change(f.Fixture, skipped, func(m *clusterv1.Machine) { delete(m.Annotations, clusterv1.MachineSkipRemediationAnnotation) })
+	change(f, skipped, func(m *clusterv1.Machine) { delete(m.Annotations, clusterv1.MachineSkipRemediationAnnotation) })
 	f.Eventually(f.machines.deleting("set", set.Name)).Should(ConsistOf(missing.Name, long.Name, skipped.Name))
 }
 
@@ -93,24 +83,22 @@ func (f *fixture) skipsTooLate() {
 	machines := f.machinesWith("set", set.Name, 2)
 	recovers, skipped := machines[0], machines[1]
 	nodes := f.bindAll(machines)
-	suite.Change(f.Fixture, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
+	change(f, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
 	for _, m := range machines {
 		f.becomes(nodes[m.Name], corev1.ConditionFalse, time.Now().Add(-time.Hour))
 	}
 	f.healthCheck()
 	for _, m := range machines {
-		f.Eventually(f.Condition(m, clusterv1.MachineOwnerRemediatedCondition)).
+		f.Eventually(f.condition(m, clusterv1.MachineOwnerRemediatedCondition)).
 			Should(HavePrefix("False " + clusterv1.MachineSetMachineRemediationDeferredReason))
 	}
 
 	f.annotate(skipped, clusterv1.MachineSkipRemediationAnnotation)
 	for _, m := range machines {
-		f.report(nodes[m.Name], func(s *corev1.NodeStatus) {
-			s.Conditions[len(s.Conditions)-1] = ready(corev1.ConditionTrue, time.Now())
-		})
-		f.Eventually(f.Condition(m, clusterv1.MachineNodeHealthyCondition)).Should(HavePrefix("True"))
+		f.becomes(nodes[m.Name], corev1.ConditionTrue, time.Now())
+		f.Eventually(f.condition(m, clusterv1.MachineNodeHealthyCondition)).Should(HavePrefix("True"))
 	}
-	f.Eventually(f.Condition(recovers, clusterv1.MachineOwnerRemediatedCondition)).Should(Equal("none"))
+	f.Eventually(f.condition(recovers, clusterv1.MachineOwnerRemediatedCondition)).Should(Equal("none"))
 	f.Expect(f.machines.deleting("set", set.Name)()).To(BeEmpty())
 
 	changeStatus(f, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
@@ -124,14 +112,11 @@ func (f *fixture) leavesOlderRevision() {
 	f.becomes(node, corev1.ConditionFalse, time.Now().Add(-time.Hour))
 	f.bind(m, node)
 	f.template("next")
-	suite.Change(f.Fixture, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
+	change(f, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
 	f.machinesWith("deployment", deployment.Name, 2)
-	f.Eventually(func() string {
-		f.Get(deployment)
-		return deployment.Annotations[clusterv1.RevisionAnnotation]
-	}).Should(Equal("2"))
+	f.Eventually(func() string { f.get(deployment); return deployment.Annotations[clusterv1.RevisionAnnotation] }).Should(Equal("2"))
 	f.healthCheck()
-	f.Eventually(f.Condition(m, clusterv1.MachineOwnerRemediatedCondition)).
+	f.Eventually(f.condition(m, clusterv1.MachineOwnerRemediatedCondition)).
 		Should(HavePrefix("False " + clusterv1.MachineSetMachineCannotBeRemediatedReason))
 	f.Expect(m.DeletionTimestamp).To(BeNil())
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package capibehavior
+package facts
 
 import (
+	"maps"
 	"slices"
 	"strings"
-	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -15,8 +15,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // Fact 7: A new Machine can take over the Node of an old one. During a rollout, both can be bound to one Node by the same
@@ -30,10 +28,9 @@ import (
 // Rests, beyond facts 1 and 3, on machinedeployment/machinedeployment_rollout_rollingupdate.go (reconcileNewMachineSet,
 // reconcileOldMachineSetsRollingUpdate), machinedeployment/machinedeployment_status.go (setAvailableCondition) and
 // machine/machine_controller.go (nodeToMachine).
-func takeover(t *testing.T) {
-	t.Parallel()
-	t.Run("surge_1_unavailable_0", func(t *testing.T) { newFixture(t, "takeover", stable(version)).takesOver() })
-	t.Run("surge_0_unavailable_1", func(t *testing.T) { newFixture(t, "takeover-in-place", stable(version)).takesOverFreed() })
+var takeover = []Fact{
+	{Name: "7-takeover-surge-1", check: (*fixture).takesOver},
+	{Name: "7-takeover-unavailable-1", check: (*fixture).takesOverFreed},
 }
 
 // rollout creates a MachineDeployment with two Machines on Nodes, and then changes its template. Core would delete the first of the
@@ -41,7 +38,7 @@ func takeover(t *testing.T) {
 func (f *fixture) rollout(surge, unavailable int) (deployment *clusterv1.MachineDeployment, old []*clusterv1.Machine, nodes map[string]*corev1.Node) {
 	f.Helper()
 	deployment = f.machineDeployment("workers", 2)
-	suite.Change(f.Fixture, deployment, func(d *clusterv1.MachineDeployment) {
+	change(f, deployment, func(d *clusterv1.MachineDeployment) {
 		d.Spec.Rollout.Strategy = clusterv1.MachineDeploymentRolloutStrategy{
 			Type: clusterv1.RollingUpdateMachineDeploymentStrategyType,
 			RollingUpdate: clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{
@@ -52,21 +49,21 @@ func (f *fixture) rollout(surge, unavailable int) (deployment *clusterv1.Machine
 	old = f.machinesWith("deployment", deployment.Name, 2)
 	slices.SortFunc(old, func(a, b *clusterv1.Machine) int { return strings.Compare(b.Name, a.Name) })
 	nodes = f.bindAll(old)
-	f.Eventually(f.Condition(deployment, clusterv1.MachineDeploymentAvailableCondition)).Should(HavePrefix("True"))
+	f.Eventually(f.condition(deployment, clusterv1.MachineDeploymentAvailableCondition)).Should(HavePrefix("True"))
 	f.template("next")
-	suite.Change(f.Fixture, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
+	change(f, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
 	return deployment, old, nodes
 }
 
 func (f *fixture) takesOver() {
 	deployment, old, nodes := f.rollout(1, 0)
-	seen := observe[*clusterv1.MachineDeployment](f, &clusterv1.MachineDeploymentList{}, client.InNamespace(f.Namespace))
+	seen := observe[*clusterv1.MachineDeployment](f, &clusterv1.MachineDeploymentList{}, client.InNamespace(f.namespace))
 	expected := []string{}
 	for _, o := range old {
 		next := f.unbound(deployment, 3)
 		f.annotate(o, clusterv1.DeleteMachineAnnotation)
 		f.bind(next, nodes[o.Name])
-		f.Eventually(f.Condition(next, clusterv1.MachineReadyCondition)).Should(HavePrefix("True"))
+		f.Eventually(f.condition(next, clusterv1.MachineReadyCondition)).Should(HavePrefix("True"))
 
 		expected = append(expected, o.Name)
 		f.Eventually(f.machines.deleting("deployment", deployment.Name)).Should(HaveLen(len(expected)))
@@ -103,6 +100,7 @@ func (f *fixture) takesOverFreed() {
 	for i := range old {
 		f.Eventually(f.machines.deleting("deployment", deployment.Name)).Should(HaveLen(i + 1))
 		name := f.machines.deleting("deployment", deployment.Name)()[i]
+		f.Expect(nodes).To(HaveKey(name), "an old Machine goes")
 		o := old[slices.IndexFunc(old, func(m *clusterv1.Machine) bool { return m.Name == name })]
 		f.release(o)
 		f.bind(f.unbound(deployment, 2), nodes[o.Name])
@@ -113,29 +111,25 @@ func (f *fixture) takesOverFreed() {
 // unbound waits until the MachineDeployment has count Machines, one of them without a providerID, and returns that Machine.
 func (f *fixture) unbound(deployment *clusterv1.MachineDeployment, count int) *clusterv1.Machine {
 	f.Helper()
-	var found *clusterv1.Machine
+	var found []*clusterv1.Machine
 	f.Eventually(func() bool {
-		machines := f.machinesWith("deployment", deployment.Name, count)
-		i := slices.IndexFunc(machines, func(m *clusterv1.Machine) bool { return m.Spec.ProviderID == "" })
-		if i >= 0 {
-			found = machines[i]
-		}
-		return i >= 0
+		found = slices.DeleteFunc(f.machinesWith("deployment", deployment.Name, count), func(m *clusterv1.Machine) bool { return m.Spec.ProviderID != "" })
+		return len(found) > 0
 	}).Should(BeTrue())
-	return found
+	return found[0]
 }
 
 // rolledOut waits until all Machines have the new template, and checks that core has neither cordoned nor deleted the Nodes.
 func (f *fixture) rolledOut(deployment *clusterv1.MachineDeployment, nodes map[string]*corev1.Node) {
 	f.Helper()
-	f.Eventually(f.Condition(deployment, clusterv1.MachineDeploymentMachinesUpToDateCondition)).Should(HavePrefix("True"))
-	f.Eventually(f.Condition(deployment, clusterv1.MachineDeploymentRollingOutCondition)).Should(HavePrefix("False"))
+	f.Eventually(f.condition(deployment, clusterv1.MachineDeploymentMachinesUpToDateCondition)).Should(HavePrefix("True"))
+	f.Eventually(f.condition(deployment, clusterv1.MachineDeploymentRollingOutCondition)).Should(HavePrefix("False"))
 	f.Eventually(func() [2]int32 {
-		f.Get(deployment)
+		f.get(deployment)
 		return [2]int32{ptr.Deref(deployment.Status.Replicas, 0), ptr.Deref(deployment.Status.UpToDateReplicas, 0)}
 	}).Should(Equal([2]int32{2, 2}), "replicas and up-to-date replicas")
-	for _, node := range nodes {
-		f.untouched(node)
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		f.untouched(nodes[name])
 	}
 	// Core annotates each Node with the name of its Machine. The cluster autoscaler, for example, reads the annotation.
 	for _, m := range f.machinesWith("deployment", deployment.Name, 2) {

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package capibehavior
+package facts
 
 import (
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
-	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // Fact 1: A MachineSet with too many Machines deletes them in this order: Machines that are already being deleted, Machines with
@@ -27,14 +25,11 @@ import (
 // This fact does not cover Machines created in the same second. With the order Random, all healthy Machines have the same
 // priority, and core sorts them by name. With Newest and Oldest, core computes the priority from the current time at each
 // comparison. So two Machines never have the same priority, and their order is a matter of chance.
-func whichMachineGoes(t *testing.T) {
-	f := newFixture(t, "pick", stable(version))
-	for _, order := range []clusterv1.MachineSetDeletionOrder{
-		clusterv1.NewestMachineSetDeletionOrder, clusterv1.OldestMachineSetDeletionOrder, clusterv1.RandomMachineSetDeletionOrder,
-	} {
-		t.Run("deleting_annotated_updating_unhealthy_then_"+string(order), func(t *testing.T) { f.in(t).picks(order) })
-	}
-	t.Run("no_replacement_before_the_old_one_is_gone", func(t *testing.T) { f.in(t).countsDeleting() })
+var whichMachineGoes = []Fact{
+	{Name: "1-order-newest", check: func(f *fixture) { f.picks(clusterv1.NewestMachineSetDeletionOrder) }},
+	{Name: "1-order-oldest", check: func(f *fixture) { f.picks(clusterv1.OldestMachineSetDeletionOrder) }},
+	{Name: "1-order-random", check: func(f *fixture) { f.picks(clusterv1.RandomMachineSetDeletionOrder) }},
+	{Name: "1-deleting-machines-count", check: (*fixture).countsDeleting},
 }
 
 func (f *fixture) picks(order clusterv1.MachineSetDeletionOrder) {
@@ -48,7 +43,7 @@ func (f *fixture) picks(order clusterv1.MachineSetDeletionOrder) {
 	}
 	deleting, annotated, updating, unhealthy, first := machines[0], machines[1], machines[2], machines[3], machines[5]
 	f.becomes(f.bindAll(machines)[unhealthy.Name], corev1.ConditionFalse, time.Now())
-	f.Eventually(f.Condition(unhealthy, clusterv1.MachineNodeHealthyCondition)).Should(HavePrefix("False"))
+	f.Eventually(f.condition(unhealthy, clusterv1.MachineNodeHealthyCondition)).Should(HavePrefix("False"))
 	f.annotate(updating, clusterv1.UpdateInProgressAnnotation)
 	f.annotate(annotated, clusterv1.DeleteMachineAnnotation)
 	f.delete(deleting)
@@ -79,18 +74,13 @@ func (f *fixture) grow(set *clusterv1.MachineSet, count int) []*clusterv1.Machin
 // scale changes the replicas and waits until the MachineSet controller has observed the change.
 func (f *fixture) scale(set *clusterv1.MachineSet, replicas int32) {
 	f.Helper()
-	suite.Change(f.Fixture, set, func(s *clusterv1.MachineSet) { s.Spec.Replicas = &replicas })
-	f.Eventually(func() bool { f.Get(set); return set.Status.ObservedGeneration == set.Generation }).Should(BeTrue())
+	change(f, set, func(s *clusterv1.MachineSet) { s.Spec.Replicas = &replicas })
+	f.Eventually(func() bool { f.get(set); return set.Status.ObservedGeneration == set.Generation }).Should(BeTrue())
 }
 
 func (f *fixture) annotate(m *clusterv1.Machine, annotation string) {
 	f.Helper()
-	suite.Change(f.Fixture, m, func(m *clusterv1.Machine) {
-		if m.Annotations == nil {
-			m.Annotations = map[string]string{}
-		}
-		m.Annotations[annotation] = ""
-	})
+	change(f, m, func(m *clusterv1.Machine) { metav1.SetMetaDataAnnotation(&m.ObjectMeta, annotation, "") })
 }
 
 func (f *fixture) countsDeleting() {
@@ -109,7 +99,7 @@ func (f *fixture) countsDeleting() {
 // readyOf returns a function that reads the replicas and the ready replicas in a MachineSet's status.
 func (f *fixture) readyOf(set *clusterv1.MachineSet) func() [2]int32 {
 	return func() [2]int32 {
-		f.Get(set)
+		f.get(set)
 		return [2]int32{ptr.Deref(set.Status.Replicas, 0), ptr.Deref(set.Status.ReadyReplicas, 0)}
 	}
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package capibehavior
+package facts
 
 import (
 	"slices"
-	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -12,7 +11,6 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // Prefixes of a Machine's UpToDate condition.
@@ -30,30 +28,31 @@ const (
 //
 // Rests on machine/machine_controller_status.go (setUpToDateCondition) and machinedeployment/mdutil/util.go
 // (MachineTemplateUpToDate).
-func upToDate(t *testing.T) {
-	f := newFixture(t, "up-to-date", stable(version))
+var upToDate = []Fact{{Name: "4-up-to-date", check: (*fixture).tellsWhyOutdated}}
+
+func (f *fixture) tellsWhyOutdated() {
 	deployment := f.machineDeployment("workers", 1)
 	m := f.machinesWith("deployment", deployment.Name, 1)[0]
-	f.Eventually(f.Condition(m, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isUpToDate), "without a Node")
+	f.Eventually(f.condition(m, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isUpToDate), "without a Node")
 	node := f.node("a")
 	f.bind(m, node)
-	f.Expect(f.Condition(m, clusterv1.MachineUpToDateCondition)()).To(HavePrefix(isUpToDate))
+	f.Expect(f.condition(m, clusterv1.MachineUpToDateCondition)()).To(HavePrefix(isUpToDate))
 
 	for _, kubelet := range []string{version + "+build.1", newer} {
 		f.report(node, func(s *corev1.NodeStatus) { s.NodeInfo.KubeletVersion = kubelet })
-		f.Eventually(f.Condition(m, clusterv1.MachineUpToDateCondition)).
+		f.Eventually(f.condition(m, clusterv1.MachineUpToDateCondition)).
 			Should(And(HavePrefix(isUpdating), ContainSubstring(kubelet)), "the portal has upgraded the kubelet")
 	}
 
-	suite.Change(f.Fixture, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
+	change(f, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
 	changeStatus(f, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
-	suite.Change(f.Fixture, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.Version = newer })
-	f.Eventually(f.Condition(m, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isOutdated))
+	change(f, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.Version = newer })
+	f.Eventually(f.condition(m, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isOutdated))
 	both := f.machinesWith("deployment", deployment.Name, 2)
 	next := both[slices.IndexFunc(both, func(o *clusterv1.Machine) bool { return o.Name != m.Name })]
-	f.Eventually(f.Condition(next, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isUpToDate))
+	f.Eventually(f.condition(next, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isUpToDate))
 	f.bind(next, node)
-	f.Expect(f.Condition(next, clusterv1.MachineUpToDateCondition)()).To(HavePrefix(isUpToDate), "the kubelet has the version of the Machine")
+	f.Expect(f.condition(next, clusterv1.MachineUpToDateCondition)()).To(HavePrefix(isUpToDate), "the kubelet has the version of the Machine")
 
 	alone, _ := f.bound("alone")
 	f.Expect(conditions.Has(alone, clusterv1.MachineUpToDateCondition)).To(BeFalse())

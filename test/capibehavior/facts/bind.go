@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package capibehavior
+package facts
 
 import (
-	"testing"
-
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -21,19 +19,17 @@ import (
 // Rests on machine/machine_controller_phases.go (reconcileInfrastructure), machine/machine_controller_noderef.go
 // (reconcileNode, getNode), machine/machine_controller.go (Reconcile, which works on the Machine as it was read at the
 // beginning and patches what it changed, isDeleteNodeAllowed).
-func providerIDAndNodeRef(t *testing.T) {
-	f := newFixture(t, "bind", stable(version))
-	t.Run("providerID_follows_and_nodeRef_stays", func(t *testing.T) { f.in(t).follows() })
-	t.Run("but_not_that_of_a_PortalMachine_that_is_deleted", func(t *testing.T) { f.in(t).tooLate() })
-	t.Run("release_neither_drains_nor_deletes_the_Node", func(t *testing.T) { f.in(t).releases() })
-	t.Run("release_before_core_has_seen_the_Machine_go", func(t *testing.T) {
-		f := f.in(t)
+var providerIDAndNodeRef = []Fact{
+	{Name: "3-providerid-is-followed-noderef-stays", check: (*fixture).follows},
+	{Name: "3-providerid-of-a-deleted-portalmachine", check: (*fixture).tooLate},
+	{Name: "3-release-neither-drains-nor-deletes", check: (*fixture).releases},
+	{Name: "3-release-before-core-sees-the-deletion", check: func(f *fixture) {
 		m, node := f.bound("at-once")
 		f.run(node, "stays")
 		f.delete(m)
 		f.release(m)
 		f.untouched(node)
-	})
+	}},
 }
 
 // follows gives a Machine other Nodes, before its deletion and in it. An emptied providerID is not followed, and a removed nodeRef is found again.
@@ -75,7 +71,7 @@ func (f *fixture) swaps(m *clusterv1.Machine, second *corev1.Node) {
 
 func (f *fixture) machineIDOf(m *clusterv1.Machine) func() string {
 	return func() string {
-		if f.Get(m); m.Status.NodeInfo == nil {
+		if f.get(m); m.Status.NodeInfo == nil {
 			return ""
 		}
 		return m.Status.NodeInfo.MachineID
@@ -88,11 +84,11 @@ func (f *fixture) tooLate() {
 	f.delete(m)
 	f.removeHooks(m, infrav1.PreDrainHook, infrav1.PreTerminateHook)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atInfra))
-	f.setProviderID(m, "portal://"+f.Namespace+"/elsewhere")
+	f.setProviderID(m, "portal://"+f.namespace+"/elsewhere")
 	f.setReadyMessage(m, "a pass with another providerID")
 	f.Expect(f.providerIDOf(m)()).To(Equal(node.Spec.ProviderID))
 	f.removeFinalizer(m)
-	f.Eventually(f.Gone(m)).Should(BeTrue())
+	f.Eventually(f.exists(m)).Should(BeFalse())
 	f.Expect(f.exists(node)()).To(BeFalse())
 }
 
@@ -103,7 +99,7 @@ func (f *fixture) releases() {
 	f.delete(m)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
 
-	nowhere := "portal://" + f.Namespace + "/released/" + m.Name
+	nowhere := "portal://" + f.namespace + "/released/" + m.Name
 	f.setProviderID(m, nowhere)
 	f.Eventually(f.providerIDOf(m)).Should(Equal(nowhere))
 	f.setReadyMessage(m, "a pass with that providerID")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package capibehavior
+package facts
 
 import (
 	"cmp"
@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // machineSpec returns the spec of a Machine without bootstrap, as in our templates.
@@ -30,10 +30,10 @@ func machineSpec(kind, name, version string) clusterv1.MachineSpec {
 func (f *fixture) machine(name string) *clusterv1.Machine {
 	f.Helper()
 	claim := &infrav1.PortalMachine{ObjectMeta: f.meta(name), Spec: infrav1.PortalMachineSpec{WorkerParameters: parameters}}
-	f.Create(claim)
+	f.create(claim)
 	m := &clusterv1.Machine{ObjectMeta: f.meta(name), Spec: machineSpec("PortalMachine", name, version)}
 	m.Annotations = map[string]string{infrav1.PreDrainHook: "", infrav1.PreTerminateHook: ""}
-	f.Create(m)
+	f.create(m)
 	return m
 }
 
@@ -52,7 +52,7 @@ func (f *fixture) template(name string) {
 	f.Helper()
 	template := &infrav1.PortalMachineTemplate{ObjectMeta: f.meta(name)}
 	template.Spec.Template.Spec = parameters
-	f.Create(template)
+	f.create(template)
 }
 
 // machineSet creates a MachineSet and a PortalMachineTemplate of the same name.
@@ -62,7 +62,7 @@ func (f *fixture) machineSet(name, version string, replicas int32, order cluster
 	set := &clusterv1.MachineSet{ObjectMeta: f.meta(name), Spec: clusterv1.MachineSetSpec{
 		ClusterName: clusterName, Replicas: &replicas, Selector: labels, Deletion: clusterv1.MachineSetDeletionSpec{Order: order}, Template: template,
 	}}
-	f.Create(set)
+	f.create(set)
 	return set
 }
 
@@ -73,7 +73,7 @@ func (f *fixture) machineDeployment(name string, replicas int32) *clusterv1.Mach
 	deployment := &clusterv1.MachineDeployment{ObjectMeta: f.meta(name), Spec: clusterv1.MachineDeploymentSpec{
 		ClusterName: clusterName, Replicas: &replicas, Selector: labels, Template: template,
 	}}
-	f.Create(deployment)
+	f.create(deployment)
 	return deployment
 }
 
@@ -92,7 +92,9 @@ func (f *fixture) machinesWith(label, value string, count int) (found []*cluster
 	f.Helper()
 	f.Eventually(func() int {
 		found = nil
-		for _, m := range f.Machines() {
+		machines := &clusterv1.MachineList{}
+		f.Expect(f.Management().List(f.Context(), machines, client.InNamespace(f.namespace))).To(Succeed())
+		for _, m := range machines.Items {
 			if m.Labels[label] == value {
 				found = append(found, &m)
 			}
@@ -109,7 +111,7 @@ func (f *fixture) machinesWith(label, value string, count int) (found []*cluster
 func (f *fixture) claim(m *clusterv1.Machine) *infrav1.PortalMachine {
 	f.Helper()
 	claim := &infrav1.PortalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Spec.InfrastructureRef.Name}}
-	f.Get(claim)
+	f.get(claim)
 	return claim
 }
 
@@ -117,7 +119,7 @@ func (f *fixture) claim(m *clusterv1.Machine) *infrav1.PortalMachine {
 func (f *fixture) setProviderID(m *clusterv1.Machine, providerID string) {
 	f.Helper()
 	claim := f.claim(m)
-	suite.Change(f.Fixture, claim, func(c *infrav1.PortalMachine) { c.Spec.ProviderID = providerID })
+	change(f, claim, func(c *infrav1.PortalMachine) { c.Spec.ProviderID = providerID })
 	changeStatus(f, claim, func(c *infrav1.PortalMachine) { c.Status.Initialization.Provisioned = ptr.To(true) })
 }
 
@@ -127,24 +129,19 @@ func (f *fixture) bind(m *clusterv1.Machine, node *corev1.Node) {
 	f.Helper()
 	f.claimNode(m, node)
 	f.Eventually(f.nodeOf(m)).Should(Equal(node.Name))
-	suite.Change(f.Fixture, m, func(m *clusterv1.Machine) {
+	change(f, m, func(m *clusterv1.Machine) {
 		m.Spec.Deletion.NodeDeletionTimeoutSeconds = ptr.To(ptr.Deref(m.Spec.Deletion.NodeDeletionTimeoutSeconds, 0) + 1)
 	})
 	changed := m.Generation
-	f.Eventually(func() int64 {
-		f.Get(m)
-		return m.Status.ObservedGeneration
-	}).Should(BeNumerically(">=", changed), "generation of the Machine that core has read")
+	f.Eventually(func() int64 { f.get(m); return m.Status.ObservedGeneration }).Should(BeNumerically(">=", changed), "generation of the Machine that core has read")
 }
 
 // claimNode binds a Machine to a Node as our controllers do: hooks first, then the providerID.
 func (f *fixture) claimNode(m *clusterv1.Machine, node *corev1.Node) {
 	f.Helper()
-	suite.Change(f.Fixture, m, func(m *clusterv1.Machine) {
-		if m.Annotations == nil {
-			m.Annotations = map[string]string{}
-		}
-		m.Annotations[infrav1.PreDrainHook], m.Annotations[infrav1.PreTerminateHook] = "", ""
+	change(f, m, func(m *clusterv1.Machine) {
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, infrav1.PreDrainHook, "")
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, infrav1.PreTerminateHook, "")
 	})
 	f.setProviderID(m, node.Spec.ProviderID)
 }
@@ -167,7 +164,7 @@ func (f *fixture) bindAll(machines []*clusterv1.Machine) map[string]*corev1.Node
 // Machine is gone.
 func (f *fixture) release(m *clusterv1.Machine) {
 	f.Helper()
-	nowhere := "portal://" + f.Namespace + "/released/" + m.Name
+	nowhere := "portal://" + f.namespace + "/released/" + m.Name
 	f.setProviderID(m, nowhere)
 	f.Eventually(f.providerIDOf(m)).Should(Equal(nowhere))
 	changeStatus(f, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
@@ -178,7 +175,7 @@ func (f *fixture) release(m *clusterv1.Machine) {
 // removeHooks removes hooks from a Machine.
 func (f *fixture) removeHooks(m *clusterv1.Machine, hooks ...string) {
 	f.Helper()
-	suite.Change(f.Fixture, m, func(m *clusterv1.Machine) {
+	change(f, m, func(m *clusterv1.Machine) {
 		for _, hook := range hooks {
 			delete(m.Annotations, hook)
 		}
@@ -188,12 +185,12 @@ func (f *fixture) removeHooks(m *clusterv1.Machine, hooks ...string) {
 // addFinalizer adds a finalizer to a Machine's claim. removeFinalizer removes it.
 func (f *fixture) addFinalizer(m *clusterv1.Machine) {
 	f.Helper()
-	suite.Change(f.Fixture, f.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = []string{finalizer} })
+	change(f, f.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = []string{finalizer} })
 }
 
 func (f *fixture) removeFinalizer(m *clusterv1.Machine) {
 	f.Helper()
-	suite.Change(f.Fixture, f.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = nil })
+	change(f, f.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = nil })
 }
 
 // setReadyMessage sets the message of the claim's Ready condition, and waits until core has copied it to the Machine. Then core has
@@ -206,18 +203,18 @@ func (f *fixture) setReadyMessage(m *clusterv1.Machine, message string) {
 			LastTransitionTime: metav1.Now(),
 		}}
 	})
-	f.Eventually(f.Condition(m, clusterv1.MachineInfrastructureReadyCondition)).Should(HaveSuffix(message))
+	f.Eventually(f.condition(m, clusterv1.MachineInfrastructureReadyCondition)).Should(HaveSuffix(message))
 }
 
 func (f *fixture) nodeOf(m *clusterv1.Machine) func() string {
-	return func() string { f.Get(m); return m.Status.NodeRef.Name }
+	return func() string { f.get(m); return m.Status.NodeRef.Name }
 }
 
 func (f *fixture) providerIDOf(m *clusterv1.Machine) func() string {
-	return func() string { f.Get(m); return m.Spec.ProviderID }
+	return func() string { f.get(m); return m.Spec.ProviderID }
 }
 
 // deletion returns a function that reads the Machine's Deleting condition, which names what core waits for.
 func (f *fixture) deletion(m *clusterv1.Machine) func() string {
-	return f.Condition(m, clusterv1.MachineDeletingCondition)
+	return f.condition(m, clusterv1.MachineDeletingCondition)
 }

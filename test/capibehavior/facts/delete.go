@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package capibehavior
+package facts
 
 import (
 	"cmp"
-	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -12,7 +11,6 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // What core waits for while it deletes a Machine, as prefixes of the Machine's Deleting condition.
@@ -38,50 +36,48 @@ const (
 //
 // Rests on machine/machine_controller.go (reconcileDelete, isDeleteNodeAllowed, isNodeDrainAllowed, drainNode,
 // shouldWaitForNodeVolumes, deleteNode) and util/util.go (IsExternalManagedControlPlane).
-func howMachineGoes(t *testing.T) {
-	f := newFixture(t, "delete", stable(version))
-	t.Run("hook_drain_volumes_hook_PortalMachine_Node", func(t *testing.T) { f.in(t).passesInOrder() })
-	t.Run("a_drained_Machine_does_not_drain_another_Node", func(t *testing.T) { f.in(t).drainsOnce() })
-	t.Run("a_Machine_that_got_past_the_drain_without_a_Node_never_drains_one", func(t *testing.T) { f.in(t).drainsNever() })
-	t.Run("without_nodeRef_only_the_pre-terminate_hook_holds", func(t *testing.T) {
-		f := f.in(t)
+var howMachineGoes = []Fact{
+	{Name: "2-hook-drain-volumes-hook-claim-node", check: (*fixture).passesInOrder},
+	{Name: "2-drained-machine-drains-no-other-node", check: (*fixture).drainsOnce},
+	{Name: "2-node-after-the-drain-is-not-drained", check: (*fixture).drainsNever},
+	{Name: "2-without-noderef-one-hook-holds", check: func(f *fixture) {
 		m := f.machine("unbound")
-		f.Eventually(f.Condition(m, clusterv1.MachineInfrastructureReadyCondition)).Should(HavePrefix("False"))
+		f.Eventually(f.condition(m, clusterv1.MachineInfrastructureReadyCondition)).Should(HavePrefix("False"))
 		f.delete(m)
 		f.onlyPreTerminateHolds(m)
-	})
-	t.Run("a_nodeRef_without_a_Node_counts", func(t *testing.T) {
-		f := f.in(t)
+	}},
+	{Name: "2-noderef-without-a-node-counts", check: func(f *fixture) {
 		m, node := f.bound("lost")
 		f.delete(node)
 		f.delete(m)
 		f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
 		f.removeHooks(m, infrav1.PreDrainHook)
 		f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
-	})
-	notExternal := stable(version)
-	notExternal.ExternalManagedControlPlane = nil
-	for name, only := range map[string]struct {
-		status infrav1.PortalControlPlaneStatus
-		delete func(f *fixture, m *clusterv1.Machine)
-	}{
-		"while-the-cluster-is-deleted": {stable(version), func(f *fixture, _ *clusterv1.Machine) { f.delete(f.cluster) }},
-		"while-the-control-plane-is-deleted": {stable(version), func(f *fixture, m *clusterv1.Machine) {
-			suite.Change(f.Fixture, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = []string{finalizer} })
+	}},
+	{Name: "2-deleted-cluster-one-hook-holds", check: func(f *fixture) {
+		f.leavesNode(func(*clusterv1.Machine) { f.delete(f.cluster) })
+	}},
+	{Name: "2-deleted-control-plane-one-hook-holds", check: func(f *fixture) {
+		f.leavesNode(func(m *clusterv1.Machine) {
+			change(f, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = []string{finalizer} })
 			f.delete(f.controlPlane)
 			f.delete(m)
-		}},
-		"unless-the-control-plane-is-external": {notExternal, func(f *fixture, m *clusterv1.Machine) { f.delete(m) }},
-	} {
-		t.Run(name+"_only_the_pre-terminate_hook_holds", func(t *testing.T) {
-			f := newFixture(t, name, only.status)
-			m, node := f.bound("a")
-			only.delete(f, m)
-			f.onlyPreTerminateHolds(m)
-			f.untouched(node)
-			suite.Change(f.Fixture, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = nil })
 		})
-	}
+		change(f, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = nil })
+	}},
+	{
+		Name:   "2-own-control-plane-one-hook-holds",
+		status: func(s *infrav1.PortalControlPlaneStatus) { s.ExternalManagedControlPlane = nil },
+		check:  func(f *fixture) { f.leavesNode(func(m *clusterv1.Machine) { f.delete(m) }) },
+	},
+}
+
+// leavesNode deletes a bound Machine in a case in which core leaves its Node alone.
+func (f *fixture) leavesNode(remove func(*clusterv1.Machine)) {
+	m, node := f.bound("a")
+	remove(m)
+	f.onlyPreTerminateHolds(m)
+	f.untouched(node)
 }
 
 // passesInOrder follows a complete deletion. A Pod whose budget allows no eviction, and then an attached volume, hold all behind them. At the end the
@@ -128,7 +124,7 @@ func (f *fixture) passesInOrder() {
 	f.Expect(f.exists(node)()).To(BeTrue(), "the Node exists as long as the PortalMachine")
 	changeStatus(f, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = other.Name })
 	f.removeFinalizer(m)
-	f.Eventually(f.Gone(m)).Should(BeTrue())
+	f.Eventually(f.exists(m)).Should(BeFalse())
 	f.Expect(f.exists(other)()).To(BeFalse(), "core deletes the Node that nodeRef names")
 	f.Expect(f.exists(node)()).To(BeTrue(), "core does not delete the Node that providerID names")
 }
@@ -156,8 +152,8 @@ func (f *fixture) drainsOnce() {
 // for the pre-drain hook, but does not drain the Node after it.
 func (f *fixture) drainsNever() {
 	m := f.machine("early")
-	f.setProviderID(m, "portal://"+f.Namespace+"/late")
-	f.Eventually(func() []string { f.Get(m); return m.Finalizers }).ShouldNot(BeEmpty(), "without core's finalizer the Machine would be gone at once")
+	f.setProviderID(m, "portal://"+f.namespace+"/late")
+	f.Eventually(func() []string { f.get(m); return m.Finalizers }).ShouldNot(BeEmpty(), "without core's finalizer the Machine would be gone at once")
 	f.delete(m)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
 
@@ -170,7 +166,7 @@ func (f *fixture) drainsNever() {
 	f.Expect(f.exists(pod)()).To(BeTrue())
 	f.untouched(node)
 	f.removeHooks(m, infrav1.PreTerminateHook)
-	f.Eventually(f.Gone(m)).Should(BeTrue())
+	f.Eventually(f.exists(m)).Should(BeFalse())
 	f.Expect(f.exists(node)()).To(BeFalse(), "core deletes the Node that it has not drained")
 }
 
