@@ -28,6 +28,11 @@
 // one for each purpose, and those of libraries are seeded, so a process lives one life at a time. The log of all steps and writes has a
 // digest: the same seed has the same digest.
 //
+// # Core's facts
+//
+// TestFacts checks what the provider relies on in core's behavior, with core alone. The facts are those of package capibehavior, which checks them
+// on real servers, too. So they also judge this package: its API server, its caches and its clock.
+//
 // # Drawn lives
 //
 // TestLives draws whole lives: a portal that follows the specification, acts of users, and what goes wrong. A judge looks after each step, and

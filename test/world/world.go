@@ -49,6 +49,8 @@ type Options struct {
 	Ties bool
 	// Topology runs core's controllers of ClusterClasses, too. They cost CPU time in each life.
 	Topology bool
+	// WithoutProvider runs core alone. The life takes the provider's part.
+	WithoutProvider bool
 }
 
 // World is one life: a management cluster with core and the provider, a portal, and its workload clusters.
@@ -95,7 +97,9 @@ func Run(t *testing.T, o Options, live func(w *World)) {
 		defer w.close()
 		w.startWebhooks()
 		w.startCore()
-		w.startProvider()
+		if !o.WithoutProvider {
+			w.startProvider()
+		}
 		live(w)
 		if t.Failed() {
 			w.Explain()
@@ -297,7 +301,7 @@ func (w *World) Let(pass time.Duration) { w.goOn(pass, func() bool { return fals
 // done holds.
 func (w *World) goOn(atMost time.Duration, done func() bool) bool {
 	for end := time.Now().Add(atMost); ; {
-		dead := func() bool { return w.provider.fence.dead.Load() }
+		dead := func() bool { return w.provider != nil && w.provider.fence.dead.Load() }
 		reached := w.run(time.Until(end), func() bool {
 			for _, look := range w.looks {
 				look()

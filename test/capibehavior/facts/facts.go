@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package facts states what package claims relies on in the behavior of Cluster API's core. Package capibehavior explains why, and
-// checks them on real servers.
+// Package facts states what package claims relies on in the behavior of Cluster API's core. Package capibehavior explains why. A fact is told
+// once. test/world checks it in virtual time, and test/capibehavior on real servers.
 //
 // The comment of each group of facts names the functions of sigs.k8s.io/cluster-api v1.14.2 on which it rests. Their files are below
 // core/reconcilers unless the comment says otherwise. Look there first if a fact fails.
