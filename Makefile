@@ -330,9 +330,9 @@ ON_MODEL := GOGC=400 go test ./controllers/claims -run $(HISTORIES) -rapid.check
 # containers.
 TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /test/e2e | sort -r)
 # The suites that make test leaves out, the longest ones first. Each checks one promise of the documentation, and CI runs them after make test.
-SUITES := ownership|stories|gitops|attacks|capibehavior|rights|release|contract
+SUITES := ownership|stories|gitops|attacks|rights|release|contract
 # The suites that only make nightly runs (CONTRIBUTING.md says which changes need them earlier).
-NIGHTLY := autoscaler|hostile|secrets
+NIGHTLY := autoscaler|capibehavior|hostile|secrets
 GOTEST := go test
 # Suites start API servers, so memory limits the number of packages that run at a time (-p) on any number of cores.
 ON_SERVERS = KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} $(GOTEST) -timeout 60m -skip $(HISTORIES)
