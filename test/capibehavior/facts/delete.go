@@ -61,6 +61,7 @@ var howMachineGoes = []Fact{
 		f.leavesNode(func(m *clusterv1.Machine) {
 			change(f, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = []string{finalizer} })
 			f.delete(f.controlPlane)
+			f.readControlPlane()
 			f.delete(m)
 		})
 		change(f, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = nil })
@@ -123,6 +124,7 @@ func (f *fixture) passesInOrder() {
 	f.Expect(f.claim(m).DeletionTimestamp).NotTo(BeNil())
 	f.Expect(f.exists(node)()).To(BeTrue(), "the Node exists as long as the PortalMachine")
 	changeStatus(f, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = other.Name })
+	f.read(m)
 	f.removeFinalizer(m)
 	f.Eventually(f.exists(m)).Should(BeFalse())
 	f.Expect(f.exists(other)()).To(BeFalse(), "core deletes the Node that nodeRef names")

@@ -175,6 +175,13 @@ func (f *fixture) createCluster(status infrav1.PortalControlPlaneStatus) {
 	changeStatus(f, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = status })
 }
 
+// readControlPlane waits until core has read the control plane as it is now. Core copies its replicas to the Cluster.
+func (f *fixture) readControlPlane() {
+	f.Helper()
+	changeStatus(f, f.controlPlane, func(c *infrav1.PortalControlPlane) { *c.Status.Replicas++ })
+	f.Eventually(func() *int32 { f.get(f.cluster); return f.cluster.Status.ControlPlane.Replicas }).Should(HaveValue(Equal(*f.controlPlane.Status.Replicas)))
+}
+
 func ref(kind, name string) clusterv1.ContractVersionedObjectReference {
 	return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kind, Name: name}
 }

@@ -129,6 +129,12 @@ func (f *fixture) bind(m *clusterv1.Machine, node *corev1.Node) {
 	f.Helper()
 	f.claimNode(m, node)
 	f.Eventually(f.nodeOf(m)).Should(Equal(node.Name))
+	f.read(m)
+}
+
+// read waits until core has read the Machine as it is now.
+func (f *fixture) read(m *clusterv1.Machine) {
+	f.Helper()
 	change(f, m, func(m *clusterv1.Machine) {
 		m.Spec.Deletion.NodeDeletionTimeoutSeconds = ptr.To(ptr.Deref(m.Spec.Deletion.NodeDeletionTimeoutSeconds, 0) + 1)
 	})

@@ -45,6 +45,7 @@ func (f *fixture) checksVersions() {
 	blocked(set("older", "v1.31.0"), skewed)
 
 	change(f, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
+	f.readControlPlane()
 	blocked(set("upgrading", version), unstable)
 	blocked(newerMinor, unstable)
 

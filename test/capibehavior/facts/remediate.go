@@ -84,6 +84,7 @@ func (f *fixture) skipsTooLate() {
 	recovers, skipped := machines[0], machines[1]
 	nodes := f.bindAll(machines)
 	change(f, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
+	f.readControlPlane()
 	for _, m := range machines {
 		f.becomes(nodes[m.Name], corev1.ConditionFalse, time.Now().Add(-time.Hour))
 	}
