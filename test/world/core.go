@@ -49,6 +49,9 @@ func (w *World) startWebhooks() {
 // startCore starts core's controllers, with the flags that its manager has by default.
 func (w *World) startCore() {
 	options := processOptions{client: coresetup.ManagerClientOptions(), fence: &fence{wrote: w.noteWrite("core")}}
+	if w.WithoutProvider {
+		options.delay = w.delays()
+	}
 	w.core = w.startProcess("core", options, func(ctx context.Context, p *process) error {
 		if err := index.AddDefaultIndexes(ctx, p); err != nil {
 			return err

@@ -18,12 +18,13 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/capibehavior/facts"
 )
 
-// TestFacts checks each fact about core in a world of its own, without the provider. The facts judge this world's API server, caches and clocks,
-// too: test/capibehavior checks the same facts on real servers.
+// TestFacts checks each fact about core in a world of its own, without the provider. Core sees one change in four late. The facts judge this world's
+// API server, caches and clock, too: test/capibehavior checks the same facts on real servers.
 func TestFacts(t *testing.T) {
 	for _, fact := range facts.All() {
 		t.Run(fact.Name, func(t *testing.T) {
-			taleWith(t, Options{Portal: QuickPortal(), App: app{Spare: 1}, WithoutProvider: true}, func(w *World) {
+			late := Faults{Stale: 0.25, MostStale: 3 * time.Second}
+			taleWith(t, Options{Portal: QuickPortal(), App: app{Spare: 1}, WithoutProvider: true, Faults: late}, func(w *World) {
 				defer func() {
 					if w.Failed() {
 						w.Explain()

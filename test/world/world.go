@@ -49,7 +49,7 @@ type Options struct {
 	Ties bool
 	// Topology runs core's controllers of ClusterClasses, too. They cost CPU time in each life.
 	Topology bool
-	// WithoutProvider runs core alone. The life takes the provider's part.
+	// WithoutProvider runs core alone. The life takes the provider's part, and what Faults make late is late for core.
 	WithoutProvider bool
 }
 
