@@ -112,6 +112,18 @@ func (f *fixture) condition(o conditions.Getter, conditionType string) func() st
 	}
 }
 
+// observed waits until core has set the condition of the object as it is now. It does not look at status.observedGeneration, which stays behind if
+// a pass fails after it has written everything else: the next pass finds nothing to write.
+func (f *fixture) observed(o conditions.Getter, conditionType string) {
+	f.Helper()
+	object, _ := o.(client.Object)
+	f.Eventually(func() bool {
+		f.get(object)
+		c := conditions.Get(o, conditionType)
+		return c != nil && c.ObservedGeneration >= object.GetGeneration()
+	}).Should(BeTrue(), "core has read %s", object.GetName())
+}
+
 // change reads an object and patches it. changeStatus patches its status.
 func change[T client.Object](f *fixture, o T, change func(T)) {
 	f.Helper()

@@ -138,8 +138,7 @@ func (f *fixture) read(m *clusterv1.Machine) {
 	change(f, m, func(m *clusterv1.Machine) {
 		m.Spec.Deletion.NodeDeletionTimeoutSeconds = ptr.To(ptr.Deref(m.Spec.Deletion.NodeDeletionTimeoutSeconds, 0) + 1)
 	})
-	changed := m.Generation
-	f.Eventually(func() int64 { f.get(m); return m.Status.ObservedGeneration }).Should(BeNumerically(">=", changed), "generation of the Machine that core has read")
+	f.observed(m, clusterv1.MachineReadyCondition)
 }
 
 // claimNode binds a Machine to a Node as our controllers do: hooks first, then the providerID.

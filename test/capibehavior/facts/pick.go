@@ -75,7 +75,7 @@ func (f *fixture) grow(set *clusterv1.MachineSet, count int) []*clusterv1.Machin
 func (f *fixture) scale(set *clusterv1.MachineSet, replicas int32) {
 	f.Helper()
 	change(f, set, func(s *clusterv1.MachineSet) { s.Spec.Replicas = &replicas })
-	f.Eventually(func() bool { f.get(set); return set.Status.ObservedGeneration == set.Generation }).Should(BeTrue())
+	f.observed(set, clusterv1.MachineSetScalingDownCondition)
 }
 
 func (f *fixture) annotate(m *clusterv1.Machine, annotation string) {
