@@ -94,6 +94,7 @@ func (c *clusterCache) reach(cluster client.ObjectKey) (*clusterAccess, error) {
 		return known, nil
 	}
 	reached := &clusterAccess{nodes: c.process.newInformers("/"+one.id, one.server), watches: map[string]bool{}}
+	reached.nodes.delay = c.process.cache.delay
 	reached.nodes.indexes[corev1.SchemeGroupVersion.WithKind("Node")] = map[string]client.IndexerFunc{index.NodeProviderIDField: index.NodeByProviderID}
 	var err error
 	config := c.process.config(one.server, nil)
