@@ -61,7 +61,6 @@ func echoes(t *testing.T, tty *os.File) bool {
 
 // TestAskHidesSecrets: a secret is not shown while it is typed. After an interrupt, the terminal shows again what the user types.
 func TestAskHidesSecrets(t *testing.T) {
-	person, program := newTerminal(t)
 	for name, test := range map[string]struct {
 		secret, interrupt bool
 		keys              string
@@ -72,6 +71,7 @@ func TestAskHidesSecrets(t *testing.T) {
 		"interrupted":             {secret: true, interrupt: true, want: typed{"", context.Canceled}},
 		"Ctrl-C, a key as others": {secret: true, keys: "fri\x03", want: typed{"", context.Canceled}},
 	} {
+		person, program := newTerminal(t) // of its own, because an interrupted case still reads
 		ctx, interrupt := context.WithCancel(t.Context())
 		answer := make(chan typed, 1)
 		go func() {
