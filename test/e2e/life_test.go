@@ -56,22 +56,22 @@ func TestQuickStart(t *testing.T) {
 	f.Expect(err).NotTo(HaveOccurred())
 	workload, err := client.New(config, client.Options{})
 	f.Expect(err).NotTo(HaveOccurred())
-	nodes := &corev1.NodeList{}
-	f.Expect(workload.List(t.Context(), nodes)).To(Succeed())
-	f.Expect(nodes.Items).To(HaveLen(4), "Nodes: a control node and three workers")
-
-	deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: cluster.Name + "-workers"}}
-	suite.Change(f.Fixture, deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = ptr.To[int32](2) })
-	f.AwaitReady(cluster, 2)
-	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: cluster.Name}}
-	suite.Change(f.Fixture, controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = newer })
-	f.Eventually(func() (versions []string, err error) {
+	kubelets := func() (versions []string, err error) { // of the control node and the workers
+		nodes := &corev1.NodeList{}
 		err = workload.List(f.Context(), nodes)
 		for _, node := range nodes.Items {
 			versions = append(versions, node.Status.NodeInfo.KubeletVersion)
 		}
 		return versions, err
-	}).Should(ConsistOf(newer, newer, newer), "versions of the control node's and two workers' kubelets")
+	}
+	f.Expect(kubelets()).To(ConsistOf(version, version, version, version))
+
+	deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: cluster.Name + "-workers"}}
+	suite.Change(f.Fixture, deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = ptr.To[int32](2) })
+	f.Eventually(kubelets).Should(ConsistOf(version, version, version))
+	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: cluster.Name}}
+	suite.Change(f.Fixture, controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = newer })
+	f.Eventually(kubelets).Should(ConsistOf(newer, newer, newer))
 	f.AwaitReady(cluster, 2)
 	f.remove(cluster)
 	f.Expect(emulator.ClusterChanges(f.requestLog())).To(Equal([]string{"Creating", "Scaling size 3 → 2", "Upgrading " + version + " → " + newer, "Deleting"}))
