@@ -20,11 +20,7 @@ type Dump []*unstructured.Unstructured
 
 // Dump saves the namespace of the cluster.
 func (w *World) Dump() (d Dump) {
-	all, _ := w.management.store.list("/")
-	for _, u := range all {
-		if u.GetNamespace() != namespace {
-			continue
-		}
+	for _, u := range w.objects() {
 		o := u.DeepCopy()
 		o.SetGroupVersionKind(outside(u))
 		for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "deletionTimestamp"} {

@@ -164,17 +164,6 @@ func (g *gitops) set(kind string, value any, path ...string) {
 	g.must(unstructured.SetNestedField(g.manifests[i].Object, value, path...))
 }
 
-// objects of the namespace, with those kinds if there are any.
-func (g *gitops) objects(kinds ...string) (all []*unstructured.Unstructured) {
-	stored, _ := g.management.store.list("/")
-	for _, o := range stored {
-		if o.GetNamespace() == namespace && (len(kinds) == 0 || slices.Contains(kinds, o.GetKind())) {
-			all = append(all, o)
-		}
-	}
-	return all
-}
-
 // states are the results of the health checks.
 func (g *gitops) states() (all []health.State) {
 	for _, o := range g.objects("Cluster", "MachineDeployment", "PortalControlPlane") {

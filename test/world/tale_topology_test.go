@@ -130,15 +130,9 @@ func (w *topology) settle(workers int) {
 }
 
 // made are the objects that the topology controller has created for the Cluster.
-func (w *topology) made() (all []*unstructured.Unstructured) {
-	kinds := []string{"PortalCluster", "PortalControlPlane", "PortalMachineTemplate", "PortalBootstrapConfigTemplate", "MachineDeployment"}
-	stored, _ := w.management.store.list("/")
-	for _, o := range stored {
-		if slices.Contains(kinds, o.GetKind()) && o.GetLabels()[clusterv1.ClusterNameLabel] == name {
-			all = append(all, o)
-		}
-	}
-	return all
+func (w *topology) made() []*unstructured.Unstructured {
+	all := w.objects("PortalCluster", "PortalControlPlane", "PortalMachineTemplate", "PortalBootstrapConfigTemplate", "MachineDeployment")
+	return slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return o.GetLabels()[clusterv1.ClusterNameLabel] != name })
 }
 
 // steady makes the topology controller compare all objects again, which it does only with those that have changed, and checks that it

@@ -72,18 +72,16 @@ func TestTopologyUpgrades(t *testing.T) {
 // than the end of the upgrade, the topology controller would not count the MachineDeployment as upgrading.
 func (w *topology) upgradeSeenByCore(version string) {
 	w.Helper()
-	pause := func(value string) {
-		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, clusterv1.PausedAnnotation, value))
-		w.must(w.client.Patch(context.Background(), theControl(), patch))
-	}
 	w.Strike(emulator.Fault{ID: "held", Path: upgradeRoute, Job: emulator.JobStuck, Count: 1})
 	w.upgrade(version)
 	w.Hit("held")
-	pause(`""`)
+	Edit(w.World, key, theControl(), func(cp *infrav1.PortalControlPlane) {
+		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, clusterv1.PausedAnnotation, "")
+	})
 	w.See(theControl(), clusterv1.PausedCondition, "True")
 	w.Heal("held")
 	w.Until("core has seen the version", Patience, func() string { return diff(w.Machines()[0].Status.NodeInfo.KubeletVersion, version) })
-	pause("null")
+	Edit(w.World, key, theControl(), func(cp *infrav1.PortalControlPlane) { delete(cp.Annotations, clusterv1.PausedAnnotation) })
 }
 
 // giveUp sets oldVersion again.

@@ -253,6 +253,14 @@ func list[T any](w *World, s *server, resource schema.GroupResource) []*T {
 	return out
 }
 
+// objects returns the stored objects in the namespace of the cluster, of these kinds if any are named.
+func (w *World) objects(kinds ...string) []*unstructured.Unstructured {
+	all, _ := w.management.store.list("/")
+	return slices.DeleteFunc(all, func(u *unstructured.Unstructured) bool {
+		return u.GetNamespace() != namespace || len(kinds) > 0 && !slices.Contains(kinds, u.GetKind())
+	})
+}
+
 // Create creates an object as a user does.
 func (w *World) Create(obj client.Object) {
 	w.Helper()
