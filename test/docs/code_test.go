@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -21,10 +22,13 @@ type code struct {
 	used     map[string]map[string]bool // by function: the names in it. A method is found with its receiver's type and without
 }
 
-func parse(t *testing.T) code {
-	t.Helper()
+// parse reads the code once. What is built, such as the previous release, is not of the repository.
+var parse = sync.OnceValues(func() (code, error) {
 	all := code{map[string]bool{}, map[string]map[string]bool{}}
 	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if path == filepath.Join(root, "bin") {
+			return fs.SkipDir
+		}
 		if err != nil || !strings.HasSuffix(path, ".go") {
 			return err
 		}
@@ -34,6 +38,12 @@ func parse(t *testing.T) code {
 		}
 		return err
 	})
+	return all, err
+})
+
+func parsed(t *testing.T) code {
+	t.Helper()
+	all, err := parse()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +93,7 @@ func namesIn(n ast.Node) map[string]bool {
 
 // TestArrows checks each arrow on the path through the code: the function before it calls, or lists, the one after it.
 func TestArrows(t *testing.T) {
-	code := parse(t)
+	code := parsed(t)
 	parts := strings.Split(read(t, development+"/README.md").section(t, "Read the code"), "→")
 	if len(parts) < 15 {
 		t.Errorf("only %d arrows were found", len(parts)-1)
@@ -111,7 +121,7 @@ var (
 
 // TestIdentifiersOfChanges checks that the code has every function, type, variable and field that docs/development/changing.md names.
 func TestIdentifiersOfChanges(t *testing.T) {
-	code, found := parse(t), 0
+	code, found := parsed(t), 0
 	for span := range strings.Lines(read(t, development+"/changing.md").code) {
 		span = strings.TrimSpace(span)
 		name := identifier.FindStringSubmatch(span)
