@@ -72,7 +72,7 @@ func (s *Sandbox) startAPIServer(ctx context.Context) error {
 	if err := s.plane.StartAPIServer(ctx, s.Binary("kube-apiserver")); err != nil {
 		return err
 	}
-	scheme, err := newScheme()
+	scheme, err := NewScheme()
 	if err != nil {
 		return err
 	}

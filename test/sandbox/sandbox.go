@@ -278,7 +278,8 @@ func isRoot(dir string) bool {
 	return noConfig == nil && noTemplates == nil
 }
 
-func newScheme() (*runtime.Scheme, error) {
+// NewScheme returns a scheme with the kinds of a management cluster.
+func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme,
