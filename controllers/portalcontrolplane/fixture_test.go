@@ -218,20 +218,21 @@ func (f *fixture) pass() *scope {
 }
 
 // passes runs passes for that time, and returns the last one.
-func (f *fixture) passes(span, every time.Duration) (s *scope) {
+func (f *fixture) passes(span, every time.Duration) *scope {
 	f.Helper()
-	for began := time.Now(); time.Since(began) < span; time.Sleep(every) {
-		s = f.pass()
-	}
-	return s
+	return f.repeat(f.pass, span, every)
 }
 
 // liveBy makes such a pass every ten seconds for that long.
-func (f *fixture) liveBy(pass func() *scope, span time.Duration) (s *scope) {
+func (f *fixture) liveBy(pass func() *scope, span time.Duration) *scope {
 	f.Helper()
-	for range span / (10 * time.Second) {
+	return f.repeat(pass, span, 10*time.Second)
+}
+
+func (f *fixture) repeat(pass func() *scope, span, every time.Duration) (s *scope) {
+	f.Helper()
+	for began := time.Now(); time.Since(began) < span; time.Sleep(every) {
 		s = pass()
-		time.Sleep(10 * time.Second)
 	}
 	return s
 }
