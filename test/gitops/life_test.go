@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd/wait"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -110,7 +111,10 @@ func (f *fixture) arrives(version string, workers int) {
 	}).Should(Equal([]health.State{health.Current, health.Current, health.Current}))
 	machines := f.Machines()
 	f.Expect(machines).To(HaveLen(workers))
-	f.Expect(machines).To(HaveEach(And(HaveField("Spec.Version", version), HaveField("Status.NodeRef.Name", Not(BeEmpty())))))
+	for _, m := range machines {
+		f.Expect(m.Spec.Version).To(Equal(version))
+		f.Expect(conditions.IsTrue(&m, clusterv1.MachineReadyCondition)).To(BeTrue(), "Machine %s is Ready", m.Name)
+	}
 }
 
 // prune deletes all objects again and again, and waits until they and the portal cluster are gone. The ClusterClass cannot be deleted before the

@@ -155,11 +155,12 @@ func (f *Fixture) AwaitReady(cluster *clusterv1.Cluster, machines int) {
 	f.Eventually(f.ReadyMachines).Should(Equal(machines), "Machines that are ready")
 }
 
-// ReadyMachines returns how many Machines are Ready and not being deleted.
+// ReadyMachines returns how many Machines are Ready, have a Node and are not being deleted. Core writes the conditions a request before
+// status.nodeRef, so a Machine can be Ready and still have no Node.
 func (f *Fixture) ReadyMachines() (ready int) {
 	f.Helper()
 	for _, m := range f.Machines() {
-		if conditions.IsTrue(&m, clusterv1.MachineReadyCondition) && m.DeletionTimestamp.IsZero() {
+		if conditions.IsTrue(&m, clusterv1.MachineReadyCondition) && m.Status.NodeRef.IsDefined() && m.DeletionTimestamp.IsZero() {
 			ready++
 		}
 	}
