@@ -129,8 +129,8 @@ func (l *life) settledConditions() string {
 // The limits of a cluster at rest.
 const (
 	restTime     = 6 * time.Hour
-	restWrites   = 2                // of the provider in an hour
-	restSettling = 30 * time.Minute // in which something may still be written
+	restWrites   = 2                              // of the provider in an hour
+	restSettling = operatorTakes + 30*time.Minute // in which something may still be written, and a person deletes what failed
 )
 
 // rest lets hours pass, in which the provider must change nothing at the portal, and next to nothing in the management cluster.
