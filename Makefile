@@ -387,9 +387,10 @@ test-race: ## Run unit tests with the race detector: those of concurrent package
 
 # Tests that call suite.Nightly.
 .PHONY: test-nightly
-test-nightly: kube build ## Run the suites and tests on real servers that only make nightly runs
+test-nightly: kube build ## Run the suites and tests that only make nightly runs
 	PORTAL_TEST_NIGHTLY=1 $(ON_SERVERS) -count 1 -v -p 1 $(call in_test,$(filter-out autoscaler,$(subst |, ,$(NIGHTLY)))) \
 		$$(grep -rl --include='*_test.go' 'suite\.Nightly(' test | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+	$(WORLD) -run TestModelOfCore -histories 20
 
 .PHONY: test-slow
 test-slow: ## Run .ci/run with 65 % of the CPUs, as on a busy machine (needs root)

@@ -18,43 +18,59 @@ func (w *world) ready(m *model) bool {
 	return !m.Deleting && n != nil && n.Ready
 }
 
-// roll is the MachineDeployment controller. It creates new Machines within the surge, and deletes old ones when enough are
-// available.
+// roll is the MachineDeployment controller. It lets the latest MachineSet grow within the surge, and the older ones shrink while enough
+// Machines are available. Machines that are being deleted count until they are gone.
 func (w *world) roll(d *deployment) {
-	total, available := 0, 0
-	for revision, replicas := range d.sets {
-		total += replicas
-		available += len(w.set(d, revision)) - w.unready(d, revision)
+	before, least := maps.Clone(d.sets), 0 // available at any time
+	if d.replicas > 0 {
+		least = d.replicas - (1 - d.surge)
 	}
-	fresh := len(w.set(d, d.revision)) - w.unready(d, d.revision)
-	d.sets[d.revision] = min(d.replicas, d.sets[d.revision]+max(0, d.replicas+d.surge-total))
-	least := max(0, d.replicas-(1-d.surge)) // available at any time
-	spare := total - w.leaving(d) - least - max(0, d.sets[d.revision]-fresh)
+	total, spare, available := 0, -least, 0
+	for revision, replicas := range before {
+		total += max(replicas, len(w.set(d, revision)))
+		spare += replicas
+		available += w.available(d, revision)
+	}
+	d.sets[d.revision] = min(d.replicas, before[d.revision]+max(0, d.replicas+d.surge-total))
+	spare -= max(0, before[d.revision]-w.available(d, d.revision))
+	for revision := range before {
+		spare -= max(0, len(w.set(d, revision))-min(before[revision], d.sets[revision])) // they are leaving
+	}
 	for _, sick := range []bool{true, false} {
-		if !sick {
-			spare = min(spare, available-least)
-		}
-		for _, revision := range slices.Sorted(maps.Keys(d.sets)) {
-			if revision == d.revision {
-				continue
-			}
-			down := max(0, min(d.sets[revision], spare))
+		for _, revision := range d.old() {
+			replicas, ready, present := d.sets[revision], w.available(d, revision), len(w.set(d, revision))
+			down := replicas
 			if sick {
-				down = min(down, w.unready(d, revision))
+				down = max(0, replicas-ready)
 			}
-			d.sets[revision] -= down
-			spare -= down
+			left := replicas - max(0, min(down, spare))
+			if ready > 0 && left < min(replicas, present) { // the MachineSet may delete those that are available first
+				left = min(replicas, max(left, present-max(0, available-least)))
+				available -= min(ready, max(0, present-left))
+			}
+			d.sets[revision] = left
+			spare -= replicas - left
 		}
 	}
+	w.unlock(d, before)
 }
 
-// leaving counts the Machines beyond the number that their MachineSets want. They are being deleted, and until they are gone, the
-// MachineDeployment deletes no further ones instead.
-func (w *world) leaving(d *deployment) (n int) {
-	for revision, replicas := range d.sets {
-		n += max(0, len(w.set(d, revision))-replicas)
+// unlock is the way out if nothing moves any more because Machines of an older MachineSet are not available: it loses one.
+func (w *world) unlock(d *deployment, before map[int]int) {
+	for revision, replicas := range before {
+		if d.sets[revision] != replicas || replicas != len(w.set(d, revision)) {
+			return
+		}
 	}
-	return n
+	if w.available(d, d.revision) != d.sets[d.revision] {
+		return
+	}
+	for _, revision := range d.old() {
+		if w.available(d, revision) < d.sets[revision] {
+			d.sets[revision]--
+			return
+		}
+	}
 }
 
 // set returns the Machines of a MachineSet.
@@ -62,8 +78,9 @@ func (w *world) set(d *deployment, revision int) []*model {
 	return filter(w.machines, func(m *model) bool { return m.deployment == d && m.revision == revision })
 }
 
-func (w *world) unready(d *deployment, revision int) int {
-	return len(filter(w.set(d, revision), func(m *model) bool { return !w.ready(m) }))
+// available counts the Machines of a MachineSet that are Ready.
+func (w *world) available(d *deployment, revision int) int {
+	return len(filter(w.set(d, revision), w.ready))
 }
 
 // remediate is a MachineHealthCheck with short timeouts.

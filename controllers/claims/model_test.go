@@ -14,7 +14,7 @@ import (
 
 // world is a model of everything around the plan: the portal with its nodes, the workload cluster's Node objects and Pods, core's
 // MachineDeployments, MachineSets and Machines, and the provider that carries plans out and may stop between any two writes.
-// test/capibehavior checks that the real core behaves like this model.
+// TestModelIsLikeCore compares the model of core with the real core, change by change.
 type world struct {
 	t     *rapid.T
 	clock time.Time
@@ -110,6 +110,11 @@ func (d *deployment) revise(foreign bool) {
 	if !foreign {
 		d.good = d.revision
 	}
+}
+
+// old are the revisions of the MachineSets before the latest one, the oldest first.
+func (d *deployment) old() []int {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(d.sets)), func(revision int) bool { return revision == d.revision })
 }
 
 type model struct {

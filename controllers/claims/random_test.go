@@ -341,7 +341,7 @@ func (w *world) quiet() bool {
 	}
 	for _, d := range w.groups {
 		for revision, replicas := range d.sets {
-			if revision != d.revision && replicas > 0 {
+			if revision == d.revision && replicas != d.replicas || revision != d.revision && replicas > 0 {
 				return false
 			}
 		}

@@ -4,7 +4,11 @@ package world
 
 import (
 	"context"
+	"flag"
+	"fmt"
+	"os"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,11 +34,7 @@ func TestFacts(t *testing.T) {
 						w.Explain()
 					}
 				}()
-				w.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fact.Name}})
-				workload, err := w.workloads.open("fact")
-				w.must(err)
-				w.workloads.set(workload, oldVersion)
-				fact.Check(floor{w.TB, w, workload})
+				fact.Check(newFloor(w, fact.Name))
 			})
 		})
 	}
@@ -45,6 +45,14 @@ type floor struct {
 	testing.TB
 	world    *World
 	workload *workload
+}
+
+func newFloor(w *World, namespace string) floor {
+	w.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	workload, err := w.workloads.open("fact")
+	w.must(err)
+	w.workloads.set(workload, oldVersion)
+	return floor{w.TB, w, workload}
 }
 
 // Management implements facts.Floor.
@@ -91,4 +99,33 @@ func (f floor) Follow(list client.ObjectList, see func(watch.Event), _ ...client
 		DeleteFunc: func(obj any) { show(watch.Deleted, obj) },
 	})
 	f.world.must(err)
+}
+
+// written are histories of the real core, which the model of core in package claims is compared with.
+const written = "../../controllers/claims/testdata/core.txt"
+
+var (
+	histories = flag.Uint64("histories", 2, "how many histories of the real core to compare with "+written)
+	update    = flag.Bool("update", false, "write these histories instead")
+)
+
+// TestModelOfCore lets the real core act on drawn changes, and compares what comes of them with the file that package claims' TestModelIsLikeCore
+// reads.
+func TestModelOfCore(t *testing.T) {
+	var text strings.Builder
+	for seed := range *histories {
+		taleWith(t, Options{Portal: QuickPortal(), App: app{Spare: 1}, WithoutProvider: true}, func(w *World) {
+			lines := facts.History(newFloor(w, "drawn"), seed, 20, func() { w.Let(time.Minute) })
+			fmt.Fprintf(&text, "%s\n\n", strings.Join(lines, "\n"))
+		})
+	}
+	if *update {
+		if err := os.WriteFile(written, []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is, err := os.ReadFile(written)
+	if err != nil || !strings.HasPrefix(string(is), text.String()) {
+		t.Errorf("%s is not what core does (%v). To see the difference: go -C test/world test . -vet=off -run TestModelOfCore -update -histories 20", written, err)
+	}
 }
