@@ -27,9 +27,9 @@ func TestModelIsLikeCore(t *testing.T) {
 		c.scan(lines[0], "surge %d", &d.surge)
 		for i := 1; i < len(lines); i += 2 {
 			c.change(lines[i])
-			real := strings.TrimSpace(lines[i+1])
-			if got := c.rest(real); got != real {
-				t.Errorf("history %d, after\n%s\n%s: the model has\n\t%s\nand core has\n\t%s", n, strings.Join(lines[max(0, i-4):i], "\n"), lines[i], got, real)
+			did := strings.TrimSpace(lines[i+1])
+			if got := c.rest(did); got != did {
+				t.Errorf("history %d, after\n%s\n%s: the model has\n\t%s\nand core has\n\t%s", n, strings.Join(lines[max(0, i-4):i], "\n"), lines[i], got, did)
 				break
 			}
 		}
@@ -94,12 +94,12 @@ func (c *likeCore) bind(m *model, n *kubeNode) {
 	m.PreDrain, m.PreTerminate, m.ClaimProviderID = true, true, n.ProviderID
 }
 
-// rest lets core act until nothing changes, and returns the state.
-func (c *likeCore) rest(real string) string {
+// rest lets core act until nothing changes, and returns the state. did is what the real core did.
+func (c *likeCore) rest(did string) string {
 	w, d := c.w, c.w.groups[0]
 	stays := func(m *model) bool {
 		i := slices.Index(c.machines, m)
-		for word := range strings.SplitSeq(real, ", ") {
+		for word := range strings.SplitSeq(did, ", ") {
 			if strings.HasPrefix(word, fmt.Sprintf("m%d of ", i+1)) {
 				return !strings.Contains(word, "deleting")
 			}

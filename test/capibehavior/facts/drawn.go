@@ -26,7 +26,7 @@ import (
 // same. rest lets core work until it has nothing left to do but to wait for others.
 func History(floor Floor, seed uint64, changes int, rest func()) (lines []string) {
 	floor.Helper()
-	h := &drawn{fixture: newFixture(floor, Fact{Name: "drawn"}), rand: rand.New(rand.NewPCG(seed, 0)), rest: rest, revision: 1} //nolint:gosec // Not for secrets.
+	h := &drawn{fixture: newFixture(floor, Fact{Name: "drawn"}), rand: rand.New(rand.NewPCG(seed, 0)), rest: rest, revision: 1}
 	surge := h.rand.IntN(2)
 	h.deployment = h.machineDeployment("workers", 0)
 	change(h.fixture, h.deployment, func(d *clusterv1.MachineDeployment) {
