@@ -6,6 +6,7 @@ import (
 	"context"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,7 +93,7 @@ func (p *person) answer(obj client.Object, conditions []metav1.Condition) {
 		if found == nil || !p.waited(string(obj.GetUID())+found[1], personTakes) {
 			continue
 		}
-		if cp, ok := obj.(*infrav1.PortalControlPlane); ok && c.Reason == infrav1.OutcomeUnknownReason && cp.Spec.ClusterID == "" && p.adopt(cp) {
+		if cp, ok := obj.(*infrav1.PortalControlPlane); ok && strings.Contains(c.Message, "whether the portal created cluster") && cp.Spec.ClusterID == "" && p.adopt(cp) {
 			return
 		}
 		if pc, ok := obj.(*infrav1.PortalCluster); ok && c.Reason == infrav1.OutcomeUnknownReason && p.adoptNetwork(pc) {
@@ -127,7 +128,8 @@ func pointTo(obj client.Object) *metav1.ObjectMeta {
 	return &metav1.ObjectMeta{}
 }
 
-// adopt sets the id of the cluster that a lost creation made, and reports whether there is one, or may still be.
+// adopt sets the id of the cluster that a lost creation made, and reports whether there is one, or may still be. Not every portal shows a name by
+// which the provider would know that it may delete that cluster, so the person says so, too.
 func (p *person) adopt(cp *infrav1.PortalControlPlane) bool {
 	for _, c := range p.Portal.Clusters() {
 		if c.Name != cp.Spec.ClusterName || c.State == emulator.ClusterFailed {
@@ -135,7 +137,9 @@ func (p *person) adopt(cp *infrav1.PortalControlPlane) bool {
 		}
 		if c.State == emulator.ClusterRunning {
 			p.note("a person finds %s", c.ID)
-			Edit(p.World, client.ObjectKeyFromObject(cp), cp, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = c.ID })
+			Edit(p.World, client.ObjectKeyFromObject(cp), cp, func(cp *infrav1.PortalControlPlane) {
+				cp.Spec.ClusterID, cp.Spec.DeletionPolicy = c.ID, infrav1.DeletionPolicyDelete
+			})
 		}
 		return true
 	}
