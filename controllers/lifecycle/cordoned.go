@@ -82,10 +82,11 @@ func drainedByProvider(n *corev1.Node) bool {
 	return metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainStartedAnnotation) || metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation)
 }
 
-// staysCordoned returns why the Node must not take Pods, or "". Kubernetes itself sets taints of node.kubernetes.io.
+// staysCordoned returns why the Node must not take Pods, or "". Kubernetes itself sets taints of node.kubernetes.io. A taint that only prefers
+// other Nodes, as core's for an outdated revision, is no reason.
 func staysCordoned(n *corev1.Node, machines []clusterv1.Machine) string {
 	for _, t := range n.Spec.Taints {
-		if !strings.HasPrefix(t.Key, "node.kubernetes.io/") {
+		if !strings.HasPrefix(t.Key, "node.kubernetes.io/") && t.Effect != corev1.TaintEffectPreferNoSchedule {
 			return "it has taint " + t.Key
 		}
 	}

@@ -153,10 +153,8 @@ func TestPortalRefusesUntilTheRepair(t *testing.T) {
 
 // TestFailedUpgradeLeavesNoNodeCordoned checks whether a node becomes schedulable at which an upgrade failed. A person who cordons it later decides.
 func TestFailedUpgradeLeavesNoNodeCordoned(t *testing.T) {
-	taint := func(key string) func(*corev1.Node) {
-		return func(n *corev1.Node) {
-			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
-		}
+	taint := func(key string, effect corev1.TaintEffect) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: effect}) }
 	}
 	type row struct {
 		earlier bool               // the node was cordoned before the upgrade
@@ -168,9 +166,16 @@ func TestFailedUpgradeLeavesNoNodeCordoned(t *testing.T) {
 	cases(t, map[string]row{
 		"by the portal":        {says: "made the node schedulable again"},
 		"the answer was lost":  {lost: true, says: "made the node schedulable again"},
-		"with Kubernetes mark": {mark: taint(corev1.TaintNodeUnschedulable), says: "made the node schedulable again"},
+		"with Kubernetes mark": {mark: taint(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule), says: "made the node schedulable again"},
 		"before the upgrade":   {earlier: true, stays: true},
-		"marked by another":    {mark: taint("example.com/broken"), stays: true, says: "It stays cordoned, because it has taint example.com/broken"},
+		"amid a rollout": {
+			mark: taint(clusterv1.NodeOutdatedRevisionTaint.Key, clusterv1.NodeOutdatedRevisionTaint.Effect),
+			says: "made the node schedulable again",
+		},
+		"marked by another": {
+			mark:  taint("example.com/broken", corev1.TaintEffectNoSchedule),
+			stays: true, says: "It stays cordoned, because it has taint example.com/broken",
+		},
 		"not Ready": {
 			mark:  func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse },
 			stays: true, says: "It stays cordoned, because it is not Ready",
