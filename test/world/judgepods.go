@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 // pods is what the judge remembers to decide whether a scale-down harmed Pods that it must not harm.
@@ -23,7 +24,8 @@ type pods struct {
 	orders   []recordedOrder
 	job      []emulator.LogEntry // removals of the scale job that runs
 	personal bool                // that job is a person's on the portal's pages
-	killed   int                 // removals that killed Pods
+	untold   int                 // removals that killed Pods, of an operation that has not ended
+	killed   int                 // the same, of those of which the provider has to tell
 	hasty    map[string]bool     // Nodes whose last Machine lets drains end early
 	begun    map[string]bool     // Nodes whose drain is under way, as Machines and marks show
 	cordons  map[string]int      // Nodes that are cordoned, by UID: in how many looks no drain explained it, or explained
@@ -123,14 +125,28 @@ func (j *judge) judgeRemoval(e emulator.LogEntry) {
 	if j.hasty[e.ID] {
 		return
 	}
-	j.killed++
+	j.untold++
 	if portal := j.Portal.VictimOrder(); orderKnown(portal, j.orderAt(j.asked)) && !j.ambiguous(e.Removal.Machine) {
 		j.wrong("killed", "node %s was removed, and the order, %s, was known: %s", e.ID, portal, e.Removal)
 	}
 }
 
+// tells counts the killed Pods of which the provider has to tell: those of an operation that has ended before the user deletes the cluster.
+func (j *judge) tells(cp *infrav1.PortalControlPlane) {
+	if cp.DeletionTimestamp == nil {
+		if state, err := operation.Load(cp); err != nil || state.Op() != nil {
+			return
+		}
+		j.killed += j.untold
+	}
+	j.untold = 0
+}
+
 // warned checks that a Warning tells of Pods that were killed. A manager that crashes in between cannot.
 func (j *judge) warned() {
+	for _, cp := range j.controlPlanes() {
+		j.tells(cp)
+	}
 	if j.killed == 0 || j.crashes > 0 {
 		return
 	}

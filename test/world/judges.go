@@ -204,9 +204,14 @@ func allowed(from, to int, sums []int) bool {
 	return slices.ContainsFunc(sums, func(sum int) bool { return to == sum || sum < to && to < from })
 }
 
+func (j *judge) controlPlanes() []*infrav1.PortalControlPlane {
+	return list[infrav1.PortalControlPlane](j.World, j.management, infraResource("portalcontrolplanes"))
+}
+
 func (j *judge) lookAtConditions() {
-	for _, cp := range list[infrav1.PortalControlPlane](j.World, j.management, infraResource("portalcontrolplanes")) {
+	for _, cp := range j.controlPlanes() {
 		j.lookAtRecord(cp.Annotations)
+		j.tells(cp)
 		j.explained("PortalControlPlane", cp.Status.Conditions)
 	}
 	for _, pc := range list[infrav1.PortalCluster](j.World, j.management, infraResource("portalclusters")) {
