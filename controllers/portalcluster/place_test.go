@@ -3,8 +3,10 @@
 package portalcluster
 
 import (
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,7 +14,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
 // withControlPlane makes the Cluster of the bench name a PortalControlPlane, which it returns.
@@ -70,6 +74,32 @@ func TestCorrectedTooLate(t *testing.T) {
 		if s := b.get().Status; [3]string{s.ZoneID, s.VPCID, s.NetworkID} != step.want {
 			t.Errorf("after %+v in %q, %q, %q, want %q", step.Last, s.ZoneID, s.VPCID, s.NetworkID, step.want)
 		}
+	}
+}
+
+// TestPlaceIsNotFoundYet has the portal refuse to tell of its VPCs for a while after a creation has failed. What has to be found again is not
+// ready: a creation would be asked for without it.
+func TestPlaceIsNotFoundYet(t *testing.T) {
+	b := newBench(t, nil)
+	cp := b.withControlPlane()
+	b.reconcile(3)
+	found := b.get().Status.VPCID
+	op := operation.New(operation.Create, "a-1")
+	op.Record = &operation.Record{ZoneID: "z", VPCID: found}
+	for _, state := range []operation.State{{Last: op}, operation.State{Last: op}.After(operation.Event{Result: operation.Failed})} {
+		b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
+		state.Put(cp)
+		b.must(b.store.Update(t.Context(), cp))
+		if state.Op() == nil {
+			b.r.Answers = outcome.NewAnswers()
+			b.must(b.portal.Inject(emulator.Fault{Path: "/vpcs", Status: http.StatusTooManyRequests, RetryAfter: time.Hour, Count: 1}))
+		}
+		b.reconcile(1)
+	}
+	if id := b.get().Status.VPCID; id == "" {
+		b.says(infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForDependencyReason, "have to be found again")
+	} else {
+		t.Errorf("VPC %q", id)
 	}
 }
 

@@ -67,11 +67,16 @@ func (s *scope) updateConditions() {
 	}
 	outcome.Report(s.portalCluster, infrav1.IdentityReadyCondition, s.identityReady)
 	outcome.Report(s.portalCluster, infrav1.NetworkReadyCondition, s.networkReady)
-	outcome.Summarize(s.portalCluster, infrav1.ReadyCondition, infrav1.IdentityReadyCondition, infrav1.NetworkReadyCondition)
-	if !s.identityReady.IsDone() || !s.networkReady.IsDone() {
-		if !s.upToDate() {
-			status.VPCID, status.NetworkID = "", s.portalCluster.Annotations[infrav1.NetworkAnnotation]
+	found := s.identityReady.IsDone() && s.networkReady.IsDone()
+	if !found && !s.upToDate() {
+		status.VPCID, status.NetworkID = "", s.portalCluster.Annotations[infrav1.NetworkAnnotation]
+		if conditions.IsTrue(s.portalCluster, infrav1.NetworkReadyCondition) { // a step with nothing to report has left it as it was
+			outcome.Report(s.portalCluster, infrav1.NetworkReadyCondition,
+				outcome.BlockedBy(infrav1.WaitingForDependencyReason, "the VPC and the network have to be found again before another creation"))
 		}
+	}
+	outcome.Summarize(s.portalCluster, infrav1.ReadyCondition, infrav1.IdentityReadyCondition, infrav1.NetworkReadyCondition)
+	if !found {
 		return
 	}
 	status.VPCID, status.NetworkID = s.vpcID, s.networkID
