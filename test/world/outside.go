@@ -138,6 +138,7 @@ func (l *life) slowUpgrade(n, m int) string {
 		f.Job = emulator.JobFailsHalfway
 	}
 	l.hard = true
+	l.Portal.RemoveFault(f.ID) // of an upgrade that never came, because the cluster was deleted
 	l.must(l.Portal.Inject(f))
 	return fmt.Sprintf("%s, slowly (%s, %d s, cut %t, job %q)", l.upgrade(n, m), f.UpgradeStyle, m, f.Cut, f.Job)
 }
