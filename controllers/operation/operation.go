@@ -131,9 +131,10 @@ func AttemptSize(workers int) int { return max(1, workers) }
 
 // insistsOnWorkers reports whether the portal may have refused a cluster because it has no workers. The specification names neither a lower
 // bound nor the code of that refusal, and its field is optional. If the portal refuses one worker, too, it was for another reason (State.After).
+// OPERATION_NOT_ALLOWED is about the cluster's state, such as Alert (specification, Error codes).
 func insistsOnWorkers(op *Operation, cause error) bool {
 	var refusal *cloud.Error
-	return op.workers() == 0 && (cloud.IsInvalid(cause) || cloud.IsNotAllowed(cause)) && errors.As(cause, &refusal) && (refusal.Field == "" || refusal.Field == "size")
+	return op.workers() == 0 && cloud.IsInvalid(cause) && errors.As(cause, &refusal) && (refusal.Field == "" || refusal.Field == "size")
 }
 
 // RemovesNodes reports whether the operation is a scale to fewer workers.

@@ -181,7 +181,7 @@ func TestInsistsOnWorkers(t *testing.T) {
 		"its size":         {none, field(cloud.CodeInvalidParameter, "size"), true},
 		"no field":         {none, field(cloud.CodeInvalidParameter, ""), true},
 		"another field":    {none, field(cloud.CodeInvalidParameter, "zoneId"), false},
-		"its state":        {none, field(cloud.CodeOperationNotAllowed, ""), true},
+		"its state":        {none, field(cloud.CodeOperationNotAllowed, ""), false},
 		"the quota":        {none, field(cloud.CodeQuotaExceeded, ""), false},
 		"one worker":       {one, field(cloud.CodeInvalidParameter, "size"), false},
 		"creation without": {&Operation{Type: Create, Record: &Record{}}, field(cloud.CodeInvalidParameter, "size"), true},

@@ -88,18 +88,26 @@ func (f *fixture) begin(operation string, fault emulator.Fault) (pass func() *sc
 // TestRefusalsDoNotLookLikeAMinimum sets the replicas to 0 while the portal refuses every change for its state. After the repair no worker stays: each
 // would be billed.
 func TestRefusalsDoNotLookLikeAMinimum(t *testing.T) {
-	cases(t, map[string]emulator.Fault{
-		"the state of the cluster":      {Code: emulator.CodeOperationNotAllowed, Message: "the cluster is in state Alert"},
-		"a parameter that is not named": {Code: emulator.CodeInvalidParameter, Message: "not now"},
-	}, func(t *testing.T, fault emulator.Fault) {
-		f := newFixture(t, 2, emulator.Durations{})
+	type row struct {
+		workers int
+		fault   emulator.Fault
+	}
+	inAlert := emulator.Fault{Path: routeScale, Code: emulator.CodeOperationNotAllowed, Message: "the cluster is in state Alert"}
+	cases(t, map[string]row{
+		"the state of the cluster":      {2, inAlert},
+		"the state, and one worker":     {1, inAlert},
+		"a parameter that is not named": {2, emulator.Fault{Path: routeScale, Code: emulator.CodeInvalidParameter, Message: "not now"}},
+	}, func(t *testing.T, test row) {
+		f := newFixture(t, test.workers, emulator.Durations{})
 		f.expect(infrav1.RemovalOrderNewest)
-		fault.Path = routeScale
-		f.strike(fault)
+		f.strike(test.fault)
 		f.pass()
 		f.scale(0)
 		f.passes(2*time.Hour, 10*time.Second)
-		for len(f.answers("scale"))%2 > 0 { // a repair between the requests for 0 and for 1 would look like a minimum
+		for range 360 { // a repair between the requests for 0 and for 1 would look like a minimum
+			if len(f.answers("scale"))%2 == 0 {
+				break
+			}
 			f.passes(10*time.Second, 10*time.Second)
 		}
 		f.portal.ClearFaults()
