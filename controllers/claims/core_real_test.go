@@ -13,8 +13,8 @@ import (
 )
 
 // TestModelIsLikeCore makes the changes of testdata/core.txt, and compares where the model of core comes to rest with where the real core did. The
-// world writes that file (TestModelOfCore of test/world). Among Machines that are
-// not Ready core goes by their random names, and the model chooses what it chose.
+// world writes that file (TestModelOfCore of test/world). Among Machines that are not Ready core goes by their random names, and the model chooses
+// what it chose.
 func TestModelIsLikeCore(t *testing.T) {
 	text, err := os.ReadFile("testdata/core.txt")
 	if err != nil {
@@ -24,7 +24,7 @@ func TestModelIsLikeCore(t *testing.T) {
 		lines := strings.Split(history, "\n")
 		d := newDeployment("workers", 0)
 		c := &likeCore{w: &world{clock: time.Unix(0, 0), groups: []*deployment{d}}}
-		c.scan(lines[0], "surge %d", &d.surge)
+		scan(lines[0], "surge %d", &d.surge)
 		for i := 1; i < len(lines); i += 2 {
 			c.change(lines[i])
 			did := strings.TrimSpace(lines[i+1])
@@ -43,7 +43,7 @@ type likeCore struct {
 	nodes    []*kubeNode
 }
 
-func (c *likeCore) scan(line, format string, values ...any) bool {
+func scan(line, format string, values ...any) bool {
 	n, err := fmt.Sscanf(line, format, values...)
 	return err == nil && n == len(values)
 }
@@ -53,23 +53,23 @@ func (c *likeCore) change(line string) {
 	var number, node, other int
 	act, _, _ := strings.Cut(line, " ")
 	switch {
-	case c.scan(line, "replicas %d", &number):
+	case scan(line, "replicas %d", &number):
 		d.replicas = number
-	case c.scan(line, "roll %d", &number):
+	case scan(line, "roll %d", &number):
 		d.revise(false)
-	case c.scan(line, "fails n%d", &node), c.scan(line, "recovers n%d", &node):
+	case scan(line, "fails n%d", &node), scan(line, "recovers n%d", &node):
 		c.nodes[node-1].Ready = act == "recovers"
-	case c.scan(line, "unblock n%d", &node):
+	case scan(line, "unblock n%d", &node):
 		c.nodes[node-1].blocked = false
-	case c.scan(line, "bind m%d n%d", &number, &node), c.scan(line, "block m%d n%d", &number, &node):
+	case scan(line, "bind m%d n%d", &number, &node), scan(line, "block m%d n%d", &number, &node):
 		id := fmt.Sprintf("n%d", node)
 		n := &kubeNode{Node: Node{Name: id, UID: id, ProviderID: id, Ready: true}, busy: true, blocked: act == "block"}
 		c.nodes, c.w.nodes = append(c.nodes, n), append(c.w.nodes, n)
 		c.bind(c.machines[number-1], n)
-	case c.scan(line, "take m%d n%d m%d", &number, &node, &other):
+	case scan(line, "take m%d n%d m%d", &number, &node, &other):
 		c.machines[other-1].DeleteFirst = true
 		c.bind(c.machines[number-1], c.nodes[node-1])
-	case c.scan(line, act+" m%d", &number):
+	case scan(line, act+" m%d", &number):
 		m := c.machines[number-1]
 		switch act {
 		case "delete":
@@ -108,7 +108,7 @@ func (c *likeCore) rest(did string) string {
 	}
 	for last := "none"; c.state() != last; {
 		last = c.state()
-		for range 3 {
+		for range 3 { // not every step of core shows in the state
 			slices.SortStableFunc(w.machines, func(a, b *model) int { return oneIf(stays(a)) - oneIf(stays(b)) })
 			w.roll(d)
 			w.replicate(d)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +14,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 // person does what conditions ask for, ten minutes after they began to, and what the portal's operator does about clusters in Alert and about
@@ -93,7 +93,7 @@ func (p *person) answer(obj client.Object, conditions []metav1.Condition) {
 		if found == nil || !p.waited(string(obj.GetUID())+found[1], personTakes) {
 			continue
 		}
-		if cp, ok := obj.(*infrav1.PortalControlPlane); ok && strings.Contains(c.Message, "whether the portal created cluster") && cp.Spec.ClusterID == "" && p.adopt(cp) {
+		if cp, ok := obj.(*infrav1.PortalControlPlane); ok && creates(cp) && p.adopt(cp) {
 			return
 		}
 		if pc, ok := obj.(*infrav1.PortalCluster); ok && c.Reason == infrav1.OutcomeUnknownReason && p.adoptNetwork(pc) {
@@ -105,6 +105,12 @@ func (p *person) answer(obj client.Object, conditions []metav1.Condition) {
 		p.must(p.client.Patch(context.Background(), obj, client.MergeFrom(before)))
 		return
 	}
+}
+
+// creates reports whether the creation of the portal cluster has not ended: the question is about it, also while the object is being deleted.
+func creates(cp *infrav1.PortalControlPlane) bool {
+	state, err := operation.Load(cp)
+	return err == nil && state.Op().Is(operation.Create) && cp.Spec.ClusterID == ""
 }
 
 // adoptNetwork sets the id of the network that a lost creation made, and reports whether there is one.

@@ -13,8 +13,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,12 +29,7 @@ func History(floor Floor, seed uint64, changes int, rest func()) (lines []string
 	h.deployment = h.machineDeployment("workers", 0)
 	change(h.fixture, h.deployment, func(d *clusterv1.MachineDeployment) {
 		d.Spec.Deletion.Order = clusterv1.OldestMachineSetDeletionOrder // so that no choice among equals is left to chance
-		d.Spec.Rollout.Strategy = clusterv1.MachineDeploymentRolloutStrategy{
-			Type: clusterv1.RollingUpdateMachineDeploymentStrategyType,
-			RollingUpdate: clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{
-				MaxSurge: ptr.To(intstr.FromInt(surge)), MaxUnavailable: ptr.To(intstr.FromInt(1 - surge)),
-			},
-		}
+		d.Spec.Rollout.Strategy = rollingUpdate(surge, 1-surge)
 	})
 	rest()
 	lines = append(lines, fmt.Sprintf("surge %d", surge))
@@ -95,8 +88,7 @@ func (h *drawn) replicas() string {
 func (h *drawn) roll() string {
 	h.revision++
 	name := fmt.Sprintf("revision-%d", h.revision)
-	h.template(name)
-	change(h.fixture, h.deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = name })
+	h.revise(h.deployment, name)
 	return fmt.Sprintf("roll %d", h.revision)
 }
 

@@ -38,21 +38,29 @@ var takeover = []Fact{
 func (f *fixture) rollout(surge, unavailable int) (deployment *clusterv1.MachineDeployment, old []*clusterv1.Machine, nodes map[string]*corev1.Node) {
 	f.Helper()
 	deployment = f.machineDeployment("workers", 2)
-	change(f, deployment, func(d *clusterv1.MachineDeployment) {
-		d.Spec.Rollout.Strategy = clusterv1.MachineDeploymentRolloutStrategy{
-			Type: clusterv1.RollingUpdateMachineDeploymentStrategyType,
-			RollingUpdate: clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{
-				MaxSurge: ptr.To(intstr.FromInt(surge)), MaxUnavailable: ptr.To(intstr.FromInt(unavailable)),
-			},
-		}
-	})
+	change(f, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Rollout.Strategy = rollingUpdate(surge, unavailable) })
 	old = f.machinesWith("deployment", deployment.Name, 2)
 	slices.SortFunc(old, func(a, b *clusterv1.Machine) int { return strings.Compare(b.Name, a.Name) })
 	nodes = f.bindAll(old)
 	f.Eventually(f.condition(deployment, clusterv1.MachineDeploymentAvailableCondition)).Should(HavePrefix("True"))
-	f.template("next")
-	change(f, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
+	f.revise(deployment, "next")
 	return deployment, old, nodes
+}
+
+func rollingUpdate(surge, unavailable int) clusterv1.MachineDeploymentRolloutStrategy {
+	return clusterv1.MachineDeploymentRolloutStrategy{
+		Type: clusterv1.RollingUpdateMachineDeploymentStrategyType,
+		RollingUpdate: clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{
+			MaxSurge: ptr.To(intstr.FromInt(surge)), MaxUnavailable: ptr.To(intstr.FromInt(unavailable)),
+		},
+	}
+}
+
+// revise gives the deployment a new PortalMachineTemplate, of that name.
+func (f *fixture) revise(deployment *clusterv1.MachineDeployment, template string) {
+	f.Helper()
+	f.template(template)
+	change(f, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = template })
 }
 
 func (f *fixture) takesOver() {
