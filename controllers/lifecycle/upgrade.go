@@ -176,10 +176,13 @@ func (k *Clusters) upgrade(ctx context.Context, p *pass.Pass, running Running, w
 }
 
 // recordVersion records the version that the whole cluster runs, as the API server shows it, while no operation is in flight. A
-// vendor's suffix is not news. A recorded build is what the portal installed, so only the wanted build replaces it.
+// vendor's suffix is not news. A recorded build is what the portal installed, so only the wanted build replaces it. After an upgrade that failed
+// half way, an API server without workers does not show the version in which the portal adds workers, so the upgrade is repeated.
 func recordVersion(ctx context.Context, p *pass.Pass, running Running) error {
 	version, recorded := "v"+strings.TrimPrefix(running.Server, "v"), p.Record.Version
 	_, all := running.runs(version)
+	_, failed := p.Record.Failures[operation.Upgrade]
+	all = all && (len(running.Nodes) > 0 || !failed)
 	news := !SameRelease(recorded, version) || compareVersions(recorded, version) == 0 && build(version) != "" &&
 		(build(recorded) == "" || build(version) == build(p.ControlPlane.Spec.Version))
 	if p.Op() != nil || version == recorded || recorded != "" && !(all && news) {

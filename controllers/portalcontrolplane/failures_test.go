@@ -274,6 +274,29 @@ func TestUpgradeThatFailsIsNotRepeatedForever(t *testing.T) {
 	})
 }
 
+// TestFailedUpgradeOfAClusterThatLosesItsWorkers has an upgrade fail at the only worker, which goes afterwards. The API server alone runs the new
+// version, and shows nothing of the version in which the portal adds workers. So the upgrade is repeated.
+func TestFailedUpgradeOfAClusterThatLosesItsWorkers(t *testing.T) {
+	live(t, 1, func(f *fixture) {
+		f.nodes.blocked = f.portal.Clusters()[0].Nodes[1].Name
+		f.strike(emulator.Fault{Path: routeUpgrade, Drain: time.Minute, Count: 1})
+		f.upgrade(after)
+		f.passes(10*time.Minute, 10*time.Second)
+		f.nodes.blocked = ""
+		f.scale(0)
+		s := f.passes(time.Hour, 10*time.Second)
+		if n := len(f.workers()); n != 0 || s.done(infrav1.VersionUpToDateCondition) {
+			f.Errorf("%d workers, and the version: %+v", n, s.outcomes[infrav1.VersionUpToDateCondition])
+		}
+		f.passes(3*time.Hour, time.Minute)
+		f.scale(2)
+		s = f.passes(10*time.Minute, 10*time.Second)
+		if n := len(f.workers()); n != 2 || !f.allRun(after) || !s.done(infrav1.VersionUpToDateCondition) || len(f.answers("upgrade")) != 2 {
+			f.Errorf("%d workers, upgrades %v: %+v", n, f.answers("upgrade"), s.outcomes[infrav1.VersionUpToDateCondition])
+		}
+	})
+}
+
 // TestUpgradeIsObserved has a portal that makes the node schedulable at which it fails. Only while the job runs the nodes show that it was drained.
 func TestUpgradeIsObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
