@@ -194,7 +194,8 @@ func TestRelease(t *testing.T) {
 			"1/1 n1:cordoned m1/n1:detached:shown:noPreDrain", "forget m1; 1 free",
 		},
 		"then its hooks": {"0/0 m1/n1:detached:shown:forgotten", "remove-hooks m1"},
-		"released, and the node that core has drained stays": {"1/1 n1:cordoned m1/n1:drained:detached:shown:forgotten m2/n1", "uncordon n1"},
+		"released, and the node that core has drained stays":     {"1/1 n1:cordoned m1/n1:drained:detached:shown:forgotten m2/n1", "uncordon n1"},
+		"released, and core drains the node for another Machine": {"0/1 n1:cordoned m1/n1:drained:detached:shown:forgotten m2/n1:draining", "remove-hooks m1; draining m2"},
 		"released without a drain: a node that a user has cordoned stays so": {
 			"1/1 n1:cordoned m1/n1:detached:shown:forgotten m2/n1", "remove-hooks m1",
 		},

@@ -89,7 +89,7 @@ func (p *planner) detach(c *claim, why string) {
 }
 
 // forgetNode removes the nodeRef of a released Machine once the Machine shows the providerID that no Node has. Core cannot
-// drain the node any more then, so a node that stays is made schedulable. The hooks go last.
+// drain the node for it any more then, so a node that stays is made schedulable. The hooks go last.
 func (p *planner) forgetNode(c *claim) {
 	left := p.nodeNamed(c.ClaimNode) // core drains by name
 	switch {
@@ -98,7 +98,7 @@ func (p *planner) forgetNode(c *claim) {
 	case c.NodeRef != "":
 		c.want.NodeRef = ""
 		c.why.add("it was released")
-	case left != nil && !left.drainingOrDrained() && (left.TaintedByAutoscaler || left.Cordoned && !c.PreDrain && c.PreTerminate):
+	case left != nil && !left.drainingOrDrained() && !left.drainedByCore() && (left.TaintedByAutoscaler || left.Cordoned && !c.PreDrain && c.PreTerminate):
 		left.want.DrainState = DrainState{}
 		left.why.add("it stays, and Machine %s was released", c.Name)
 	default:

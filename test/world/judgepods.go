@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
@@ -198,10 +199,10 @@ func (j *judge) lookAtMachines() {
 		return
 	}
 	clear(j.begun)
-	for _, m := range j.Machines() {
-		if m.DeletionTimestamp == nil {
-			j.hasty[m.Status.NodeRef.Name] = m.Spec.Deletion.NodeDrainTimeoutSeconds != nil
-		}
+	machines := j.Machines()
+	slices.SortStableFunc(machines, func(a, b *clusterv1.Machine) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for _, m := range machines { // the last one on a Node is the youngest, also if it is deleted at once
+		j.hasty[m.Status.NodeRef.Name] = m.Spec.Deletion.NodeDrainTimeoutSeconds != nil
 		if d := m.Status.Deletion; d != nil && !d.NodeDrainStartTime.IsZero() {
 			j.drainBegins(m.UID, m.Status.NodeRef.Name)
 		}
