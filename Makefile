@@ -325,7 +325,7 @@ HISTORIES := 'TestRandomHistories|TestNothingIsAskedWithoutAChangeOfReplicas'
 CHECKS := 10000
 # Flags of go test must come after the package. Before it they would end rapid's flags.
 # The histories keep little on the heap. With Go's default, collecting garbage would take half of their CPU time.
-ON_MODEL := GOGC=400 go test ./controllers/claims -run $(HISTORIES) -rapid.checks=$(CHECKS)
+ON_MODEL := GOGC=400 go test ./controllers/portalcontrolplane/workers/claims -run $(HISTORIES) -rapid.checks=$(CHECKS)
 # Packages with tests. Those in test/ run first, because the stories take longest and mostly wait. make test-e2e runs the packages that need
 # containers.
 TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /test/e2e | sort -r)
@@ -356,7 +356,7 @@ check: ## Build, vet and run the unit tests, without API servers (a minute; befo
 
 .PHONY: test
 test: kube build ## Run the packages' tests, lives in virtual time, and three stories on real servers (6 to 15 minutes; before a pull request)
-	@echo "10,000 random histories on a model (controllers/claims), lives with the real core (test/world), and beside them everything else"
+	@echo "10,000 random histories on a model (controllers/portalcontrolplane/workers/claims), lives with the real core (test/world), and beside them everything else"
 	@set -m; $(ON_MODEL) -rapid.seed=1 & model=$$!; $(WORLD) -lives $(LIVES) & world=$$!; set +m; \
 	trap 'kill -- -$$model -$$world 2>/dev/null || true' EXIT; \
 	$(ON_SERVERS) -short -p 2 ./test/stories $$(grep -vE '/test/($(SUITES)|$(NIGHTLY))$$|/emulator/workload$$|provider-portal$$' <<<"$(TESTED)"); wait $$model; wait $$world
@@ -378,7 +378,7 @@ test-lives: ## Live the drawn lives of CI that make test leaves out
 test-all: test test-lives test-suites test-race ## Run all tests that need no containers, as CI does
 
 # The packages whose code runs in several goroutines. RACED=all: all tests that need no server.
-RACED := ./cloud ./cloud/emulator ./cloud/ratelimit ./controllers/fair ./controllers/outcome ./controllers/workload ./internal/kubeserver
+RACED := ./cloud ./cloud/emulator ./cloud/ratelimit ./controllers/shared/fair ./controllers/shared/outcome ./controllers/portalcontrolplane/access/workload ./internal/kubeserver
 
 # The race detector makes Go compile every dependency once more, so it is not part of make test.
 .PHONY: test-race
@@ -440,7 +440,7 @@ FUZZTIME := 5s
 
 .PHONY: fuzz
 fuzz: ## Fuzz what the portal and tenants write: make fuzz FUZZTIME=5m
-	@for package in ./cloud ./cloud/ratelimit ./controllers/kubeconfig; do \
+	@for package in ./cloud ./cloud/ratelimit ./controllers/portalcontrolplane/access/kubeconfig; do \
 		for target in $$(go test $$package -list '^Fuzz' | grep '^Fuzz'); do \
 			echo "$$target for $(FUZZTIME)"; \
 			go test $$package -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) || exit 1; \

@@ -24,8 +24,9 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/persist"
 )
 
 // asManager in the environment makes the test binary the manager: tests start it as users do, race detector included.
@@ -218,7 +219,7 @@ func creation(t *testing.T, store client.Client, calls *operation.Calls, name st
 		t.Fatal(err)
 	}
 	m := operation.Runner{
-		Object: cp, State: &state, Writer: operation.Writer{Client: store, Live: store, Calls: calls}, Backoff: &outcome.Backoff{}, Portal: portal, Flow: "default/" + name,
+		Object: cp, State: &state, Writer: persist.Writer{Client: store, Live: store}, Calls: calls, Backoff: &outcome.Backoff{}, Portal: portal, Flow: "default/" + name,
 	}
 	return func(answered time.Duration) {
 		_, _ = m.Start(t.Context(), operation.New(operation.Create, name), func(context.Context) (cloud.Created, error) {

@@ -31,7 +31,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
 	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/persist"
 	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
@@ -72,7 +72,7 @@ func TestWritesSpareWhatIsTrimmed(t *testing.T) {
 		t.Fatal(err)
 	}
 	cached := trimmed(t, obj)
-	if err := (operation.Writer{Client: store}).Change(t.Context(), cached, func() { delete(cached.Annotations, "ours") }); err != nil {
+	if err := (persist.Writer{Client: store}).Change(t.Context(), cached, func() { delete(cached.Annotations, "ours") }); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Get(t.Context(), key, obj); err != nil {

@@ -18,23 +18,23 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
-	"github.com/capportal/cluster-api-provider-portal/controllers/access"
-	"github.com/capportal/cluster-api-provider-portal/controllers/coreversion"
-	"github.com/capportal/cluster-api-provider-portal/controllers/fair"
-	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
-	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
-	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
-	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalbootstrapconfig"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcluster"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalclusteridentity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/access"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/lifecycle"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/ownership"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachine"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachinepool"
-	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
-	"github.com/capportal/cluster-api-provider-portal/controllers/wakeup"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/coreversion"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/fair"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/metrics"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/secretcache"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/wakeup"
 )
 
 // UserAgent is what API servers and the portal see.
@@ -43,7 +43,7 @@ const UserAgent = "cluster-api-provider-portal"
 // passTimeout bounds all calls of a pass over one control plane together, because an API server may answer each of many calls
 // just in time. It is longer than one read of the portal may take (20 s to connect and 60 s to answer), so a slow portal's answer
 // is still seen. Calls that change something at the portal, and the storing of their results, have contexts of their own
-// (operation.Detach). A pass does not wait for a late answer to a creation (operation.Calls).
+// (persist.Detach). A pass does not wait for a late answer to a creation (operation.Calls).
 const passTimeout = 2 * time.Minute
 
 // Options of the controllers.

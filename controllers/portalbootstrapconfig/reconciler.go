@@ -29,8 +29,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
-	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/ownerref"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalbootstrapconfigs,verbs=get;list;watch

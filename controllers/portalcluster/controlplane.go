@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
 )
 
 // clusterIndex finds PortalClusters by the Cluster in their label.

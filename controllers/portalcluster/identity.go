@@ -5,7 +5,7 @@ package portalcluster
 import (
 	"context"
 
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
 )
 
 // reconcileIdentity resolves the identity, holds it and logs in with it. A refused login is not repeated before its time, unless

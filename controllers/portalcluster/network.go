@@ -10,9 +10,9 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
-	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/metrics"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
 )
 
 // reconcileNetwork finds or creates the network.
@@ -92,7 +92,7 @@ func newCreation(s *scope, t operation.Type, target string) *operation.Operation
 
 func (r *Reconciler) runner(s *scope, state *operation.State) operation.Runner {
 	return operation.Runner{
-		Object: s.portalCluster, State: state, Writer: r.writer(), Backoff: &r.memory(s).backoff, Recorder: r.Recorder, Observe: metrics.JobEnded,
+		Object: s.portalCluster, State: state, Writer: r.writer(), Calls: r.Calls, Backoff: &r.memory(s).backoff, Recorder: r.Recorder, Observe: metrics.JobEnded,
 		Portal: s.identity.Portal, Flow: client.ObjectKeyFromObject(s.portalCluster).String() + "/network",
 	}
 }

@@ -26,10 +26,11 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
-	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
-	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/ownerref"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/persist"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalclusters,verbs=get;list;watch;patch
@@ -143,7 +144,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	}
 	if isPaused, requeue, err := outcome.EnsurePaused(ctx, r.Client, cluster, portalCluster); err != nil || isPaused || requeue {
 		if err == nil && isPaused {
-			err = r.writer().UnblockMove(ctx, portalCluster)
+			err = r.Calls.UnblockMove(ctx, r.writer(), portalCluster)
 		}
 		return ctrl.Result{}, err
 	}
@@ -217,8 +218,8 @@ func (r *Reconciler) reconcilePlace(ctx context.Context, s *scope) outcome.Outco
 	return r.reconcileNetwork(ctx, s)
 }
 
-func (r *Reconciler) writer() operation.Writer {
-	return operation.Writer{Client: r.Client, Live: r.Live, Wrote: r.wrote, Calls: r.Calls}
+func (r *Reconciler) writer() persist.Writer {
+	return persist.Writer{Client: r.Client, Live: r.Live, Wrote: r.wrote}
 }
 
 // wrote makes the next pass wait until the cache shows our own write.

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
 )
 
 // patchStatus writes what the pass found, if it changed. A new object that waits for the account's rate limit has nothing to

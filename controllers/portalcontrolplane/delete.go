@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
 )
 
 // reconcileDelete deletes the portal cluster, then removes the finalizer of the PortalControlPlane.

@@ -19,8 +19,8 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/controllers/access"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/access"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
 )
 
 // owner returns a reference to Cluster prod with the UID, or none for "".

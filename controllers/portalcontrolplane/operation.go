@@ -5,7 +5,7 @@ package portalcontrolplane
 import (
 	"context"
 
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
 )
 
 // reconcileOperation polls the operation in flight.

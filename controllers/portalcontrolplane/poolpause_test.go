@@ -17,8 +17,8 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
-	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachinepool"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
 )
 
 var poolKey = client.ObjectKey{Namespace: prod.Namespace, Name: "pool"}
@@ -33,7 +33,7 @@ func withPool(t *testing.T, annotations map[string]string, test func(f *fixture)
 		mp := &clusterv1.MachinePool{ObjectMeta: meta}
 		mp.Annotations = annotations
 		mp.Finalizers, mp.Spec.Replicas = []string{clusterv1.MachinePoolFinalizer}, ptr.To[int32](0)
-		mp.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: portalmachinepool.Kind, Name: poolKey.Name}
+		mp.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: workers.PoolKind, Name: poolKey.Name}
 		worker := f.workers()[0]
 		mp.Status.NodeRefs = []corev1.ObjectReference{{Name: "gone", UID: "gone"}, {Name: worker.Name, UID: worker.UID}}
 		f.must(f.store.Create(t.Context(), mp))

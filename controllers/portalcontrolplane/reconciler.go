@@ -15,15 +15,16 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
-	"github.com/capportal/cluster-api-provider-portal/controllers/access"
-	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
-	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
-	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
-	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
-	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
-	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/access"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/lifecycle"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/ownership"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/pass"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/ownerref"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/persist"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalcontrolplanes,verbs=get;list;watch;patch;adopt
@@ -94,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	}
 	if isPaused, requeue, err := outcome.EnsurePaused(ctx, r.Client, cluster, controlPlane); err != nil || isPaused || requeue {
 		if err == nil && isPaused {
-			err = r.writer().UnblockMove(ctx, controlPlane)
+			err = r.Calls.UnblockMove(ctx, r.writer(), controlPlane)
 		}
 		return ctrl.Result{}, err
 	}
@@ -147,12 +148,12 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 	return outcome.Result(all...), outcome.FirstError(all...)
 }
 
-func (r *Reconciler) writer() operation.Writer {
-	return operation.Writer{Client: r.Client, Live: r.Live, Wrote: r.wrote, Calls: r.Calls}
+func (r *Reconciler) writer() persist.Writer {
+	return persist.Writer{Client: r.Client, Live: r.Live, Wrote: r.wrote}
 }
 
 func (r *Reconciler) tools(s *scope) pass.Tools {
-	return pass.Tools{Writer: r.writer(), Recorder: r.Recorder, Backoff: &r.memory(s).backoff, Progress: &r.memory(s).progress}
+	return pass.Tools{Writer: r.writer(), Calls: r.Calls, Recorder: r.Recorder, Backoff: &r.memory(s).backoff, Progress: &r.memory(s).progress}
 }
 
 // wrote makes the next pass wait until the cache shows our own write.

@@ -8,12 +8,12 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/access"
-	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
-	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
-	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/access"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/pass"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
 )
 
 // scope is one pass over one PortalControlPlane: what it has read, and the outcomes of its steps.

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
-	"github.com/capportal/cluster-api-provider-portal/controllers/ownership"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/ownership"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/identity"
 )
 
 // SetupWithManager adds the reconciler to the manager.

@@ -17,11 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
-	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
-	"github.com/capportal/cluster-api-provider-portal/controllers/workload"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/access/workload"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/pass"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
 	"github.com/capportal/cluster-api-provider-portal/test/kubeconfigs"
 )
 

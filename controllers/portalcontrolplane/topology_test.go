@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
-	"github.com/capportal/cluster-api-provider-portal/controllers/pass"
-	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/pass"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
 	"github.com/capportal/cluster-api-provider-portal/test/topologies"
 )
 

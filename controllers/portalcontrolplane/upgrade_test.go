@@ -23,8 +23,8 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/controllers/lifecycle"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/lifecycle"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
 )
 
 // TestUpgradeSaysWhatMayStopIt has a Pod without a controller, or an API server that does not list Pods. The portal is asked for the upgrade all the

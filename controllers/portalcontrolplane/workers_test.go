@@ -19,8 +19,8 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/removal"
 )
 
 // TestCollectedDeploymentsKeepTheirWorkers deletes two MachineDeployments. If the garbage collector does, or a person although the Cluster is
@@ -106,13 +106,13 @@ func TestHoldsBeforeItBinds(t *testing.T) {
 func TestExpected(t *testing.T) {
 	for title, test := range map[string]struct {
 		set      infrav1.RemovalOrder
-		observed claims.Order
+		observed removal.Order
 		want     infrav1.RemovalOrderStatus
 	}{
 		"nothing is known":         {"", "", infrav1.RemovalOrderStatus{Order: "Newest", Source: "Assumed"}},
-		"set, and shown otherwise": {"Oldest", claims.Newest, infrav1.RemovalOrderStatus{Order: "Oldest", Source: "Set"}},
-		"set, and shown as random": {"Newest", claims.Random, infrav1.RemovalOrderStatus{Order: "Newest", Source: "Set"}},
-		"shown":                    {"", claims.Oldest, infrav1.RemovalOrderStatus{Order: "Oldest", Source: "Observed"}},
+		"set, and shown otherwise": {"Oldest", removal.Newest, infrav1.RemovalOrderStatus{Order: "Oldest", Source: "Set"}},
+		"set, and shown as random": {"Newest", removal.Random, infrav1.RemovalOrderStatus{Order: "Newest", Source: "Set"}},
+		"shown":                    {"", removal.Oldest, infrav1.RemovalOrderStatus{Order: "Oldest", Source: "Observed"}},
 	} {
 		s := passed(func(s *scope) {
 			s.ControlPlane.Spec.RemovalOrder, s.Record.RemovalOrder.Order = test.set, test.observed

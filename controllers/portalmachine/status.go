@@ -7,8 +7,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
 )
 
 // updateStatus sets the status of the claim. A claim that was bound once stays provisioned, as the contract requires. If its node

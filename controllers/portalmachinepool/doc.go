@@ -5,7 +5,7 @@
 // pool of a Cluster together. This package never calls the portal. It writes status and the finalizer only.
 //
 // A Cluster has one pool at most. The portal makes all workers alike, and no mark on a node could show which of two pools it belongs to.
-// If two MachinePools exist, the one that names nodes already has them, else the older one (Chosen). The replicas of the other one do not
+// If two MachinePools exist, the one that names nodes already has them, else the older one (workers.ChosenPool). The replicas of the other one do not
 // count until that one is gone.
 //
 // The states of a pool:

@@ -5,7 +5,6 @@ package portalmachinepool
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
@@ -21,8 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/persist"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachinepools,verbs=get;list;watch;patch
@@ -146,10 +146,10 @@ func (r *Reconciler) load(ctx context.Context, s *scope) error {
 			return fmt.Errorf("list %T: %w", list, err)
 		}
 	}
-	if chosen := Chosen(pools.Items); chosen != nil {
+	if chosen := workers.ChosenPool(pools.Items); chosen != nil {
 		s.chosen = chosen.Name
 	}
-	s.nodes = NodesOf(s.pool, machines.Items)
+	s.nodes = workers.PoolNodes(s.pool, machines.Items)
 	return nil
 }
 
@@ -167,23 +167,10 @@ func (r *Reconciler) withoutControlPlane(ctx context.Context, cluster *clusterv1
 	return !controlPlane.DeletionTimestamp.IsZero(), nil
 }
 
-// NodesOf counts the nodes of the pool, which may be nil, that no Machine has taken over.
-func NodesOf(pool *infrav1.PortalMachinePool, machines []infrav1.PortalMachine) (n int) {
-	if pool == nil {
-		return 0
-	}
-	for _, id := range pool.Spec.ProviderIDList {
-		if !slices.ContainsFunc(machines, func(m infrav1.PortalMachine) bool { return m.Spec.ProviderID == id }) {
-			n++
-		}
-	}
-	return n
-}
-
 // reconcileFinalizer adds the finalizer, or removes it if the pool can go. done reports whether it has done so.
 func (r *Reconciler) reconcileFinalizer(ctx context.Context, s *scope) (done bool, err error) {
 	has, goes := controllerutil.ContainsFinalizer(s.pool, infrav1.MachinePoolFinalizer), !s.pool.DeletionTimestamp.IsZero()
-	writer := operation.Writer{Client: r.Client}
+	writer := persist.Writer{Client: r.Client}
 	switch {
 	case !has && !goes:
 		return true, writer.Change(ctx, s.pool, func() { controllerutil.AddFinalizer(s.pool, infrav1.MachinePoolFinalizer) })
@@ -202,5 +189,5 @@ func (s *scope) mayGo() bool {
 	case s.machinePool.DeletionTimestamp.IsZero():
 		return false
 	}
-	return s.alone || len(s.pool.Spec.ProviderIDList) == 0 || s.chosen != s.machinePool.Name || Stale(s.machinePool, s.pool, s.cluster)
+	return s.alone || len(s.pool.Spec.ProviderIDList) == 0 || s.chosen != s.machinePool.Name || workers.StalePool(s.machinePool, s.pool, s.cluster)
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers"
 	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 
@@ -45,7 +46,7 @@ func TestGoesWithoutControlPlane(t *testing.T) {
 			machinePool := &clusterv1.MachinePool{ObjectMeta: meta}
 			machinePool.UID, machinePool.Finalizers = "uid", []string{clusterv1.MachinePoolFinalizer}
 			machinePool.Spec.ClusterName, machinePool.Spec.Replicas = "prod", ptr.To[int32](2)
-			machinePool.Spec.Template.Spec.InfrastructureRef.Kind = Kind
+			machinePool.Spec.Template.Spec.InfrastructureRef.Kind = workers.PoolKind
 			pool := &infrav1.PortalMachinePool{ObjectMeta: meta, Spec: infrav1.PortalMachinePoolSpec{ProviderIDList: []string{"a", "b"}}}
 			pool.Finalizers = []string{infrav1.MachinePoolFinalizer}
 			pool.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(machinePool, clusterv1.GroupVersion.WithKind("MachinePool"))}
@@ -74,7 +75,7 @@ func TestSecondPoolWarns(t *testing.T) {
 	objects := []client.Object{&clusterv1.Cluster{ObjectMeta: in("prod")}}
 	for _, name := range []string{"first", "second"} {
 		machinePool := &clusterv1.MachinePool{ObjectMeta: in(name)}
-		machinePool.Spec.ClusterName, machinePool.Spec.Template.Spec.InfrastructureRef.Kind = "prod", Kind
+		machinePool.Spec.ClusterName, machinePool.Spec.Template.Spec.InfrastructureRef.Kind = "prod", workers.PoolKind
 		pool := &infrav1.PortalMachinePool{ObjectMeta: in(name)}
 		pool.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(machinePool, clusterv1.GroupVersion.WithKind("MachinePool"))}
 		objects = append(objects, machinePool, pool)

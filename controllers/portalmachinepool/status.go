@@ -6,7 +6,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
 )
 
 // updateStatus sets the status of the pool, and returns the outcome of Ready. A pool that had all its nodes once stays provisioned, as the

@@ -130,32 +130,3 @@ func TestMayGo(t *testing.T) {
 		}
 	}
 }
-
-// TestNodesOf checks that a node which a Machine has taken over does not count.
-func TestNodesOf(t *testing.T) {
-	machines := []infrav1.PortalMachine{{}, {Spec: infrav1.PortalMachineSpec{ProviderID: "b"}}, {Spec: infrav1.PortalMachineSpec{ProviderID: "z"}}}
-	if got := NodesOf(complete().pool, machines); got != 1 {
-		t.Errorf("%d nodes, want 1", got)
-	}
-}
-
-// TestChosen checks that the pool of this provider has the nodes which names nodes, else the oldest, by name if two are as old.
-func TestChosen(t *testing.T) {
-	made := func(name, kind string, second int64) clusterv1.MachinePool {
-		mp := clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(second, 0))}}
-		mp.Spec.Template.Spec.InfrastructureRef.Kind = kind
-		return mp
-	}
-	chosen := Chosen([]clusterv1.MachinePool{made("young", Kind, 3), made("b", Kind, 2), made("a", Kind, 2), made("other", "OtherMachinePool", 1)})
-	if chosen == nil || chosen.Name != "a" {
-		t.Errorf("%v", chosen)
-	}
-	moved := made("young", Kind, 3) // after the other one, although it had the nodes first
-	moved.Spec.ProviderIDList = []string{"portal://c/n1"}
-	if chosen := Chosen([]clusterv1.MachinePool{moved, made("a", Kind, 2)}); chosen == nil || chosen.Name != "young" {
-		t.Errorf("%v has the nodes of another pool after a move", chosen)
-	}
-	if chosen := Chosen([]clusterv1.MachinePool{made("other", "OtherMachinePool", 1)}); chosen != nil {
-		t.Errorf("%s", chosen.Name)
-	}
-}

@@ -10,7 +10,10 @@ import (
 	"testing"
 )
 
-const module = "github.com/capportal/cluster-api-provider-portal"
+const (
+	module = "github.com/capportal/cluster-api-provider-portal"
+	room   = "/controllers/portalcontrolplane" // below it are the rooms that only this kind uses
+)
 
 // TestArrow checks the dependencies of each package, and fails with the reason for each one that breaks the rule.
 func TestArrow(t *testing.T) {
@@ -29,28 +32,27 @@ func TestArrow(t *testing.T) {
 		{"/cloud/emulator/page", "k8s.io/", nil, "the page gets Machines as data; whoever runs it reads them"},
 		{"/cloud/emulator/page", module, []string{"/cloud/emulator"}, "the page shows the portal as the emulator has it"},
 		{"/cmd/portal-player", "k8s.io/", nil, "it compiles in seconds, to be watched while Kubernetes compiles"},
-		{"/controllers/claims", "k8s.io/", nil, "the plan is a pure function"},
-		{"/controllers/claims", module, []string{"/controllers/claims"}, "the plan knows nothing of who carries it out"},
-		{"/controllers/drain", module, []string{"/controllers/drain"}, "a drain needs a Node and its rules only"},
-		{"/controllers/ownerref", module, []string{"/controllers/ownerref"}, "owner references are those of any object"},
-		{"/controllers/secretcache", module, []string{"/controllers/secretcache"}, "Secrets are kept for whoever reads them"},
-		{"/controllers/workload", module, []string{"/controllers/workload", "/controllers/kubeconfig", "/api/"}, "a connection needs a kubeconfig only"},
-		{"/controllers/outcome", module, []string{"/controllers/outcome", "/api/", "/cloud"}, "every step ends with an outcome, so outcomes know no step"},
-		{"/controllers/operation", module, []string{"/controllers/operation", "/controllers/outcome", "/controllers/claims", "/api/", "/cloud"},
-			"an operation knows the request, not who asks for it"},
-		{"/controllers/pass", module + "/controllers/portal", nil, "what a pass reads knows no step"},
-		{"/controllers/access", module + "/controllers/ownership", nil, "the way to a workload cluster is the same, whoever owns it"},
-		{"/controllers/access", module + "/controllers/portal", nil, "a room knows no step"},
-		{"/controllers/lifecycle", module + "/controllers/access", nil, "the lifecycle at the portal does not depend on the API server"},
-		{"/controllers/lifecycle", module + "/controllers/portal", nil, "a room knows no step"},
-		{"/controllers/ownership", module + "/controllers/lifecycle", nil, "whose a cluster is is known before what becomes of it"},
-		{"/controllers/ownership", module + "/controllers/access", nil, "whose a cluster is does not depend on its API server"},
-		{"/controllers/ownership", module + "/controllers/portal", nil, "a room knows no step"},
-		{"/controllers/access", module + "/controllers/workers", nil, "the way to a workload cluster is the same, whatever its workers are"},
-		{"/controllers/lifecycle", module + "/controllers/workers", nil, "how many workers are wanted is an argument"},
-		{"/controllers/workers", module + "/controllers/ownership", nil, "the workers are the same, whoever owns the cluster"},
-		{"/controllers/workers", module + "/controllers/lifecycle", nil, "workers are kept in a cluster that exists"},
-		{"/controllers/workers", module + "/controllers/portal", []string{"/controllers/portalmachinepool"}, "a room knows no step"},
+		{"/controllers/shared/...", module, []string{"/controllers/shared", "/cloud", "/api/", "/version"}, "what the kinds share knows none of them"},
+		{"/controllers/shared/removal", module, []string{"/controllers/shared/removal"}, "removals are those of any portal"},
+		{"/controllers/shared/persist", module, []string{"/controllers/shared/persist"}, "objects are written alike, whatever they are"},
+		{"/controllers/shared/ownerref", module, []string{"/controllers/shared/ownerref"}, "owner references are those of any object"},
+		{"/controllers/shared/secretcache", module, []string{"/controllers/shared/secretcache"}, "Secrets are kept for whoever reads them"},
+		{"/controllers/shared/outcome", module, []string{"/controllers/shared/outcome", "/api/", "/cloud"}, "every step ends with an outcome, so outcomes know no step"},
+		{"/controllers/shared/operation", module, []string{"/controllers/shared/operation", "/controllers/shared/outcome", "/controllers/shared/persist",
+			"/controllers/shared/removal", "/api/", "/cloud"}, "an operation knows the request, not who asks for it"},
+		{room + "/workers/claims", "k8s.io/", nil, "the plan is a pure function"},
+		{room + "/workers/claims", module, []string{room + "/workers/claims", "/controllers/shared/removal"}, "the plan knows nothing of who carries it out"},
+		{room + "/workers/drain", module, []string{room + "/workers/drain"}, "a drain needs a Node and its rules only"},
+		{room + "/access/workload", module, []string{room + "/access/workload", room + "/access/kubeconfig", "/api/"}, "a connection needs a kubeconfig only"},
+		{room + "/pass", module + "/controllers", []string{room + "/pass", "/controllers/shared"}, "what a pass reads knows no step"},
+		{room + "/access", module + "/controllers", []string{room + "/access", room + "/pass", "/controllers/shared"},
+			"the way to a workload cluster is the same, whoever owns it and whatever its workers are"},
+		{room + "/ownership", module + "/controllers", []string{room + "/ownership", room + "/pass", "/controllers/shared"},
+			"whose a cluster is is known before what becomes of it, and does not depend on its API server"},
+		{room + "/lifecycle", module + "/controllers", []string{room + "/lifecycle", room + "/ownership", room + "/pass", "/controllers/shared"},
+			"the lifecycle at the portal does not depend on the API server, and how many workers are wanted is an argument"},
+		{room + "/workers", module + "/controllers", []string{room + "/workers", room + "/access", room + "/pass", "/controllers/shared"},
+			"the workers are the same, whoever owns the cluster, and are kept in a cluster that exists"},
 		{"/controllers/...", module + "/cloud/emulator", nil, "controllers know the portal only as the client shows it"},
 		{"/version", module, []string{"/version"}, "every program and package may ask for it"},
 		{"", module + "/cloud/emulator", nil, "the manager does not ship the emulator"},

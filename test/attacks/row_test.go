@@ -33,7 +33,7 @@ func (r row) removed() bool {
 
 // rows are all attacks, with the control that holds each.
 var rows = []row{
-	{attack: "the kubeconfig of a running cluster is replaced by one that names a file", heldBy: "a kubeconfig is checked when it is used (controllers/kubeconfig)",
+	{attack: "the kubeconfig of a running cluster is replaced by one that names a file", heldBy: "a kubeconfig is checked when it is used (controllers/portalcontrolplane/access/kubeconfig)",
 		attempt: leaksFile},
 	{attack: "core reads a file for a kubeconfig that the tenant wrote", heldBy: policy + "kubeconfig Secrets", attempt: coreReadsFile},
 	{attack: "the portal's kubeconfig leads to the manager's own host", heldBy: serverHosts, attempt: func(t *tenant) string {

@@ -18,8 +18,8 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
-	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/metrics"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
 	"github.com/capportal/cluster-api-provider-portal/test/schemes"
 )
 

@@ -70,7 +70,7 @@ var marker = regexp.MustCompile(`(?m)^// \+kubebuilder:rbac:groups=("[^"]*"|[^,]
 func marked(t *testing.T) rights {
 	t.Helper()
 	all := rights{}
-	for _, path := range files(t, "controllers/*.go", "controllers/*/*.go") {
+	for _, path := range files(t, "controllers/*.go", "controllers/*/*.go", "controllers/*/*/*.go", "controllers/*/*/*/*.go") {
 		text := source(t, path)
 		markers := marker.FindAllStringSubmatch(text, -1)
 		for _, found := range markers {

@@ -18,7 +18,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/page"
-	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers/claims"
 )
 
 // workloadTimeout is how long the picture waits for a workload cluster. During an upgrade the API server restarts, and the picture shows no

@@ -18,12 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/capportal/cluster-api-provider-portal/controllers/access"
-	"github.com/capportal/cluster-api-provider-portal/controllers/workers"
-	reached "github.com/capportal/cluster-api-provider-portal/controllers/workload"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/access"
+	reached "github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/access/workload"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers"
 )
 
-// connections are the provider's ways to workload clusters, in place of package controllers/workload, which needs a network.
+// connections are the provider's ways to workload clusters, in place of package controllers/portalcontrolplane/access/workload, which needs a network.
 type connections struct {
 	process *process
 	mu      sync.Mutex

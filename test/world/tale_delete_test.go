@@ -16,7 +16,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
 )
 
 // TestDeleteAtAnyMoment deletes the Cluster before the creation, and while the portal works on a job of each kind, which is held until core has

@@ -102,7 +102,7 @@ func (f floor) Follow(list client.ObjectList, see func(watch.Event), _ ...client
 }
 
 // written are histories of the real core, which the model of core in package claims is compared with.
-const written = "../../controllers/claims/testdata/core.txt"
+const written = "../../controllers/portalcontrolplane/workers/claims/testdata/core.txt"
 
 var (
 	histories = flag.Uint64("histories", 2, "how many histories of the real core to compare with "+written)

@@ -11,7 +11,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
 )
 
 // TestPlaceIsCorrected creates a Cluster with a misspelt VPC, in a zone without capacity. The user corrects both, and the number of control nodes with

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/removal"
+)
+
+// claim is a Machine with its state and its node.
+type claim struct {
+	Machine
+	want  Machine // as it should be
+	state state
+	at    *worker // nil if it has no node, or its node is gone
+	why   reasons // for what differs
+}
+
+// mismatched reports whether the Machine gets no node because its template asks for other workers than the portal cluster has.
+func (c *claim) mismatched() bool { return c.TemplateMismatch && c.state == stateUnbound }
+
+// worker is a Node with the claims on it.
+type worker struct {
+	Node
+	want      Node     // as it should be
+	why       reasons  // for what differs
+	live      []*claim // of Machines that stay
+	departing []*claim // of Machines that are being deleted, and were not released
+	// leaving reports that the node is among those that are removed next. awaited reports that a held Machine is being moved to
+	// it.
+	leaving, awaited bool
+	// batch is its number (batches). instead reports that the node is drained because the portal may remove it instead of one that leaves.
+	batch   int
+	instead bool
+	// taken reports that a Machine is bound to the node in this plan, and bound that this Machine stays.
+	taken, bound bool
+	// pooled reports that the pool's list names the node. withheld reports that the node must not get a providerID yet (Pool.knows), or gets
+	// one from the portal's cloud controller. A providerID can never be changed.
+	pooled, withheld bool
+}
+
+// free reports whether no Machine claims the node.
+func (n *worker) free() bool { return len(n.live)+len(n.departing) == 0 && !n.taken }
+
+// holder returns the one Machine that stays and holds the node alone, or nil.
+func (n *worker) holder() *claim {
+	if len(n.live) != 1 || len(n.departing) > 0 {
+		return nil
+	}
+	return n.live[0]
+}
+
+// drainedByCore reports whether core drains the node, or has drained it.
+func (n *worker) drainedByCore() bool {
+	return slices.ContainsFunc(n.departing, func(c *claim) bool { return c.state == stateDraining || c.state == stateDrained })
+}
+
+// inUse reports whether a Machine that stays is on the node.
+func (n *worker) inUse() bool { return len(n.live) > 0 }
+
+// planner makes one plan. It holds the sorted view and the plan so far.
+type planner struct {
+	View
+	claims  []*claim  // older Machines first, ties by name
+	nodes   []*worker // all of them, as in the view
+	workers []*worker // the nodes whose machines exist, older first, ties by name
+	list    []string  // of the pool, as it should be
+	// leaving are the nodes that are removed next, in the expected order of removal.
+	leaving []*worker
+	// instead are the nodes that the portal may remove instead, and that are drained too.
+	instead []*worker
+	// partial reports that more nodes have to be removed when core has deleted further Machines.
+	partial bool
+	// surplus is the number of workers to remove.
+	surplus int
+	// settled reports that the portal is at rest and its last change is visible, so nodes may be drained.
+	settled bool
+	// owners of the Machines, by MachineSet.
+	owners map[string]string
+	plan   Plan
+}
+
+// read sorts the view and finds the node of each claim.
+func read(v View) *planner {
+	p := &planner{View: v, owners: map[string]string{}}
+	if v.Pool != nil {
+		p.list = slices.Clone(v.Pool.List)
+	}
+	at := map[string]*worker{}
+	for _, n := range v.Nodes {
+		withheld := n.Uninitialized || n.ProviderID == "" && v.Pool.knows(v.ClusterID, n)
+		p.nodes = append(p.nodes, &worker{Node: n, want: n, pooled: v.Pool.lists(v.ClusterID, n), withheld: withheld})
+	}
+	p.plan.Present = slices.SortedFunc(slices.Values(p.present()), func(a, b Node) int { return older(a.Created, b.Created, a.Name, b.Name) })
+	for _, n := range p.plan.Present {
+		at[n.UID] = p.nodeNamed(n.Name)
+		p.workers = append(p.workers, at[n.UID])
+	}
+	p.noteBatches()
+	for _, m := range v.Machines {
+		p.owners[m.MachineSet] = m.Owner
+		c := &claim{Machine: m, want: m, at: at[m.ClaimNodeUID]}
+		if IsReleased(m.ClaimProviderID) {
+			c.at = nil
+		}
+		c.state = m.state(c.at != nil)
+		switch {
+		case c.at == nil:
+		case m.Deleting:
+			c.at.departing = append(c.at.departing, c)
+		default:
+			c.at.live = append(c.at.live, c)
+		}
+		p.claims = append(p.claims, c)
+	}
+	slices.SortFunc(p.claims, func(a, b *claim) int { return older(a.Created, b.Created, a.Name, b.Name) })
+	if p.Unasked {
+		p.Desired = max(p.Desired, p.unaskedStay())
+	}
+	if p.MayResend && p.Activity == AddingNodes && p.Desired < p.Target {
+		p.Activity = Idle // nodes that the portal adds and that are not desired any more make no difference
+	}
+	return p
+}
+
+// unaskedStay returns how many workers stay if no object asks for any: all but the drained ones that the portal removes first.
+func (p *planner) unaskedStay() int {
+	line, stay := p.removalOrder(), len(p.workers)
+	if p.Activity == Idle && !p.SizeUncertain {
+		stay = max(stay, p.Size) // a node that is missing is not given up
+	}
+	drained := slices.IndexFunc(line, func(n *worker) bool { return !n.drained() })
+	switch {
+	case drained < 0:
+		return stay - len(line)
+	case p.Order == removal.Random:
+		return stay
+	}
+	return stay - drained
+}
+
+// older compares by age, ties by name.
+func older(aCreated, bCreated time.Time, aName, bName string) int {
+	return cmp.Or(aCreated.Compare(bCreated), strings.Compare(aName, bName))
+}
+
+// takesNodes reports whether the portal is removing or replacing nodes.
+func (p *planner) takesNodes() bool {
+	return p.Activity == RemovingNodes || p.Activity == ReplacingNodes
+}
+
+// present drops Nodes whose machine appears to be gone. Without a cloud controller, a Node object outlives its machine. If the
+// portal is at rest and there are N more Nodes than the size, and no more than N are not Ready, these are gone. If more are not
+// Ready, those of them without a Machine are gone. If these are still too many, all Nodes count. If the size is uncertain, Nodes
+// are gone that have no Machine and have not been Ready for long. They count for longer if they may still have to be removed:
+// unless more workers are desired than are Ready, or they were gone before the last scale.
+func (p *planner) present() []Node {
+	held := map[string]bool{}
+	for _, m := range p.Machines {
+		held[m.ClaimNodeUID] = held[m.ClaimNodeUID] || !IsReleased(m.ClaimProviderID)
+	}
+	plausible := keep(p.Nodes, func(n Node) bool { return n.Ready || held[n.UID] })
+	excess := len(p.Nodes) - p.Size
+	switch {
+	case p.SizeUncertain:
+		return keep(p.Nodes, func(n Node) bool { return held[n.UID] || p.mayExist(n) })
+	case p.Size < 0 || p.Activity == AddingNodes || p.Activity == RemovingNodes:
+		return p.Nodes
+	case len(p.Nodes)-p.readyCount() <= excess:
+		return keep(p.Nodes, func(n Node) bool { return n.Ready })
+	case len(p.Nodes)-len(plausible) <= excess:
+		return plausible
+	}
+	return p.Nodes
+}
+
+// mayExist reports whether the machine of a Node that no Machine holds may exist, while the size is uncertain.
+func (p *planner) mayExist(n Node) bool {
+	if n.Ready || !p.isLost(n) {
+		return true
+	}
+	return p.Desired <= p.readyCount() && p.existedBefore(n) && !p.hasElapsed(n.NotReadySince, goneTime)
+}
+
+// goneTime is how long a Node may not be Ready before its machine counts as gone although the portal has not confirmed it.
+// Without it, a portal that keeps failing would never be asked again. After half an hour, the portal's jobs count as stuck too.
+const goneTime = 30 * time.Minute
+
+// existedBefore reports whether the Node's machine existed before the last scale, as far as is known.
+func (p *planner) existedBefore(n Node) bool {
+	return len(p.Before) == 0 || contains(p.Before, n)
+}
+
+// isLost reports whether the Node has not been Ready for so long that it counts as lost.
+func (p *planner) isLost(n Node) bool {
+	return !n.NotReadySince.IsZero() && p.hasElapsed(n.NotReadySince, leftOverTime)
+}
+
+func keep(nodes []Node, wanted func(Node) bool) (kept []Node) {
+	for _, n := range nodes {
+		if wanted(n) {
+			kept = append(kept, n)
+		}
+	}
+	return kept
+}
+
+// nodeNamed returns the Node of that name, whether its machine appears to be gone or not.
+func (p *planner) nodeNamed(name string) *worker {
+	for _, n := range p.nodes {
+		if n.Name == name {
+			return n
+		}
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/removal"
+)
+
+// remediatedShieldTime is how long the next Machine of a remediated node stays shielded at least. A fault that shows on the
+// Machine, not on the Node, needs that time to show again.
+const remediatedShieldTime = 10 * time.Minute
+
+// shield keeps MachineHealthChecks from remediating Machines while the portal removes or replaces nodes. These Machines, and
+// those that were bound to a faulty node, stay shielded until the node is healthy and the portal is at rest.
+func (p *planner) shield() {
+	for _, c := range p.claims {
+		if c.Deleting || c.ClaimNodeUID == "" {
+			continue
+		}
+		switch {
+		case p.takesNodes() && !c.Unhealthy && !c.Shielded:
+			c.want.Shielded = true
+			c.why.add("the portal removes or replaces nodes")
+		case !p.takesNodes() && c.Shielded && !c.differs(WriteClaim) && p.healthy(c):
+			c.want.Shielded, c.at.want.Remediated = false, time.Time{}
+			c.why.add("the portal is at rest, and Node %s is healthy", c.at.Name)
+			c.at.why.add("it is healthy")
+		}
+	}
+}
+
+// healthy reports whether no MachineHealthCheck has a reason to remediate the Machine. It looks at the Node that nodeRef names.
+func (p *planner) healthy(c *claim) bool {
+	if c.at == nil || c.at.instead || c.at.wouldBeRemediated() || c.HasUnhealthyCondition || c.NodeRef != c.at.Name {
+		return false
+	}
+	return c.at.Remediated.IsZero() || p.hasElapsed(c.at.Remediated, remediatedShieldTime)
+}
+
+// wouldBeRemediated reports whether a Machine on the Node would be remediated.
+func (n Node) wouldBeRemediated() bool { return !n.Ready || n.HasUnhealthyCondition }
+
+// podsInterval is how often the Pods of an autoscaled cluster are read. They are not watched, because their number is not
+// bounded.
+const podsInterval = 10 * time.Second
+
+// protectFromAutoscaler keeps the cluster autoscaler from choosing nodes that the portal would not remove. While more workers
+// exist than the replicas ask for, all nodes are protected: a node that stays is idle for a moment, and would be chosen too.
+// Otherwise the nodes behind a node that must not be removed, in the portal's order of removal, are protected. If the order is
+// unknown, all nodes are. The nodes of the pool are always protected: the autoscaler can remove a node only by its Machine, and
+// would evict their Pods again and again.
+func (p *planner) protectFromAutoscaler() {
+	line := p.removalOrder()
+	from := p.firstProtected(line)
+	for i, n := range line {
+		protected := i >= from || p.Autoscaled && n.pooled
+		if !n.ScaleDownSetByUser && protected != n.ScaleDownDisabled {
+			n.want.ScaleDownDisabled = protected
+			n.why.add("%s", p.protectionReason())
+		}
+	}
+	if p.Autoscaled && p.Order != removal.Random {
+		p.requeueAfter(podsInterval)
+	}
+}
+
+// protectionReason is why nodes are protected from the autoscaler, or are no longer.
+func (p *planner) protectionReason() string {
+	switch {
+	case !p.Autoscaled:
+		return "the cluster autoscaler scales nothing here"
+	case p.Order == removal.Random, p.surplus > 0, p.takesNodes():
+		return "the cluster autoscaler may remove no node now: " + p.wanted()
+	}
+	return fmt.Sprintf("the cluster autoscaler may remove the nodes that the portal removes first (%s), up to one with a Pod that must stay", p.orderWords())
+}
+
+// firstProtected returns the index of the first node in the line that the autoscaler must not choose.
+func (p *planner) firstProtected(line []*worker) int {
+	if !p.Autoscaled {
+		return len(line)
+	}
+	if p.Order == removal.Random || p.surplus > 0 || p.takesNodes() {
+		return 0
+	}
+	if i := slices.IndexFunc(line, func(n *worker) bool { return n.Pinned }); i >= 0 {
+		for i > 0 && p.alike(line[i-1], line[i]) {
+			i--
+		}
+		return i
+	}
+	return len(line)
+}

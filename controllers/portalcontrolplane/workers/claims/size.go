@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"slices"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/removal"
+)
+
+// joinTime is how long drained nodes wait for further drains, to be removed in one request to the portal.
+const joinTime = time.Minute
+
+// decideSize decides whether to ask the portal for another number of workers. Nodes are added at once. Only drained nodes are
+// removed, and never more than leave the desired number.
+func (p *planner) decideSize() {
+	p.plan.Reached = p.AnswerLost && p.scaleReached()
+	p.plan.SizeCertain = p.sizeCertain()
+	if p.plan.Reached || p.plan.SizeCertain || p.Activity != Idle && !p.MayResend {
+		return
+	}
+	size := p.Size
+	if size < 0 {
+		size = len(p.workers)
+	}
+	switch {
+	case p.Activity != Idle:
+		p.requestSize(max(p.Desired, p.resendSize()))
+	case p.Unasked && p.allStay(size):
+	case p.Desired > size, p.SizeUncertain && p.Desired > len(p.workers):
+		p.requestSize(p.Desired)
+	case p.Desired < size && !p.moreNodesThanSize(), p.SizeUncertain:
+		p.decideDown(size)
+	}
+}
+
+// sizeCertain reports whether an uncertain size is certain now: exactly the desired number of workers is Ready, and no other Node
+// exists.
+func (p *planner) sizeCertain() bool {
+	return p.SizeUncertain && p.Activity == Idle && !p.AnswerLost && len(p.Nodes) == p.Desired && p.readyCount() == p.Desired
+}
+
+// allStay reports whether a portal that no object asks for workers need not be asked: all that exist stay, however many that are.
+func (p *planner) allStay(size int) bool {
+	unclear := slices.ContainsFunc(p.workers, func(n *worker) bool { return !p.usable(n) })
+	return !p.AnswerLost && (len(p.leaving) == 0 || p.Desired >= size || unclear)
+}
+
+func (p *planner) requestSize(size int) {
+	p.plan.Scale, p.plan.Size, p.plan.Why = true, size, p.requestReason(size)
+}
+
+// scaleReached reports whether the Nodes show that a scale is done. A Node that is not Ready may still be joining, or its
+// machine may be gone.
+func (p *planner) scaleReached() bool {
+	switch p.Activity {
+	case AddingNodes:
+		return p.readyCount() == p.Target
+	case RemovingNodes:
+		return len(p.Nodes) == p.Target
+	}
+	return false
+}
+
+// resendSize returns the number of workers to ask for after the answer to a request was lost, if no more are desired. The number is
+// right whether or not the portal acted on the request. Only drained nodes are removed.
+func (p *planner) resendSize() int {
+	if p.Activity == RemovingNodes {
+		return p.Target
+	}
+	return min(p.Target, p.readyCount())
+}
+
+// decideDown asks for the removal of all surplus nodes in one request. While others are still being drained, or core has not
+// deleted all Machines yet, the drained nodes at the front of the removal order are removed after joinTime. A drain that blocks
+// holds those behind it.
+//
+// If the size is uncertain, a request for the desired number makes it certain, even if nothing is left to remove. A request that
+// removes only a part of the surplus is sent only if it cannot add nodes.
+//
+// While the order of removal is a guess, between batches or within one, a request removes one node, so that a wrong guess costs no more
+// than that node. The next request follows when the nodes were compared (observeOrder). If no node stays, the order makes no difference.
+func (p *planner) decideDown(size int) {
+	count, waited := p.removableInOrder()
+	to := max(p.Desired, size-count)
+	if p.SizeUncertain {
+		doubtful := len(slices.DeleteFunc(slices.Clone(p.leaving[:count]), p.usable)) // may be gone. Then fewer nodes exist, and fewer of these are drained
+		to = max(p.Desired, min(p.maxWorkers(), len(p.workers)-doubtful)-(count-doubtful))
+		size = min(p.maxWorkers(), len(p.workers), p.readyCount()+1) // to ask for one fewer adds no nodes
+	}
+	certain := p.SizeUncertain && (to == p.Desired || p.desiredMakesCertain())
+	if certain {
+		to = p.Desired
+	}
+	most := p.atOnce(count)
+	if to > 0 {
+		to = max(to, size-most)
+	}
+	complete := count == len(p.leaving) && !p.partial
+	switch {
+	case p.uncordonPending(), most == 0:
+	case certain:
+		p.requestSize(to)
+	case count == 0, p.SizeUncertain && to > p.readyCount():
+	case complete, waited && (p.Order != removal.Random || count == len(p.leaving)):
+		p.requestSize(to)
+	}
+}
+
+// desiredMakesCertain reports whether a request for the desired number makes an uncertain size certain without harm, although live
+// Machines need more nodes, because a roll-out waits for Machines whose nodes may be gone. Every node that would be removed is
+// drained, or has a Machine and has not been Ready for so long that Kubernetes has evicted its Pods.
+func (p *planner) desiredMakesCertain() bool {
+	first := p.removalOrder()[:max(0, len(p.workers)-p.Desired)]
+	return !slices.ContainsFunc(first, func(n *worker) bool {
+		return !p.removableNow(n) && (n.Ready || !n.inUse() || !p.isLost(n.Node))
+	})
+}
+
+func (p *planner) readyCount() int { return len(keep(p.Nodes, func(n Node) bool { return n.Ready })) }
+
+// removableNow reports whether the node can be removed without harm. No Machine may have it, or still show it: a MachineHealthCheck
+// replaces a Machine whose nodeRef names a Node that is gone.
+func (p *planner) removableNow(n *worker) bool {
+	return p.removable(n) && n.free() && !p.claimed(n.Node)
+}
+
+// removableInOrder returns how many nodes at the front of the removal order can be removed now, and whether one of them has waited
+// joinTime for others.
+func (p *planner) removableInOrder() (count int, waited bool) {
+	for _, n := range p.leaving {
+		if !p.removableNow(n) {
+			break
+		}
+		count++
+		if p.hasElapsed(n.Drained, joinTime) {
+			waited = true
+		}
+	}
+	return count, waited
+}
+
+// uncordonPending reports whether a node that stays after all still has to be made schedulable, which must not happen while the
+// portal removes nodes. Core may cordon a node until its Machine has forgotten it. A node that cannot be changed is not waited for.
+func (p *planner) uncordonPending() bool {
+	for _, c := range p.claims {
+		left := p.nodeNamed(c.ClaimNode)
+		released := c.blockedByHooks() && IsReleased(c.want.ClaimProviderID)
+		if released && !c.PreDrain && left != nil && !left.want.drainingOrDrained() {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.nodes, func(n *worker) bool {
+		return n.want.DrainState == DrainState{} && n.DrainState != DrainState{} && !n.Refused
+	})
+}

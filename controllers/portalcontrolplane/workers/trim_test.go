@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/access"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/access/workload"
+)
+
+func fullNode() *corev1.Node {
+	now := metav1.NewTime(time.Now().Truncate(time.Second))
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: "n", UID: "u", ResourceVersion: "7", CreationTimestamp: now, Labels: map[string]string{"role": "worker"},
+		Annotations:   map[string]string{"other": "x", scaleDownDisabled: "true"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
+	}}
+	for _, key := range []string{
+		infrav1.DrainStartedAnnotation, infrav1.DrainedAnnotation, infrav1.RemediatedAnnotation, infrav1.ScaleDownDisabledAnnotation,
+	} {
+		n.Annotations[key] = now.UTC().Format(time.RFC3339)
+	}
+	n.Annotations[clusterv1.OwnerNameAnnotation] = "set"
+	n.Spec = corev1.NodeSpec{ProviderID: "portal://z/1", Unschedulable: true, PodCIDR: "10.0.0.0/24", Taints: []corev1.Taint{
+		{Key: "other", Effect: corev1.TaintEffectNoSchedule}, {Key: autoscalerTaint, Value: "1"}, {Key: uninitializedTaint, Value: "true"}, {Key: controlMarks[1]},
+	}}
+	n.Status = corev1.NodeStatus{
+		Capacity:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")},
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastTransitionTime: now, Message: "m"}},
+		NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.35.6", Architecture: "amd64", OperatingSystem: "linux", KernelVersion: "6"},
+		Images:     []corev1.ContainerImage{{Names: []string{"image"}}},
+	}
+	return n
+}
+
+// TestTrimmedNodeReadsTheSame: a trimmed Node has everything that a plan, the selector, an event and the recorded capacity read.
+func TestTrimmedNodeReadsTheSame(t *testing.T) {
+	full := fullNode()
+	trimmed := TrimNode(fullNode())
+	read := func(n *corev1.Node) map[string]any {
+		checks := healthChecks{nodes: []clusterv1.UnhealthyNodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}}
+		return map[string]any{
+			"view": nodeViews([]corev1.Node{*n}, checks, nil, nil, 0), "labels": n.Labels, "control": isControlNode(*n), "annotations": annotationsOf(n),
+			"capacity": n.Status.Capacity, "version": n.Status.NodeInfo.KubeletVersion, "arch": n.Status.NodeInfo.Architecture,
+			"system": n.Status.NodeInfo.OperatingSystem, "version of the object": n.ResourceVersion,
+		}
+	}
+	want, got := read(full), read(trimmed)
+	for key := range want {
+		if !reflect.DeepEqual(got[key], want[key]) {
+			t.Errorf("%s: %v, want %v", key, got[key], want[key])
+		}
+	}
+	if text, err := json.Marshal(trimmed); err != nil || strings.Contains(string(text), "image") || strings.Contains(string(text), "kubelet\"") {
+		t.Errorf("%v: kept: %s", err, text)
+	}
+}
+
+// TestReadsMoreThanItAsksFor: the Nodes of a cluster that has more workers than the portal is asked for are read, so that it can be
+// scaled down, up to what a connection reads.
+func TestReadsMoreThanItAsksFor(t *testing.T) {
+	for count, want := range map[int]string{maxWorkers + 1: "", workload.MaxObjects: "", workload.MaxObjects + 1: infrav1.TooManyNodesReason} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			all := &corev1.NodeList{Items: make([]corev1.Node, count)}
+			for i := range all.Items {
+				all.Items[i].Name = fmt.Sprint("w-", i)
+			}
+			way := access.Way{Workload: crowd{&connection{client: fake.NewClientBuilder().WithScheme(newScheme(t)).WithLists(all).Build()}}}
+			nodes, o := WatchedNodes(t.Context(), &passed().Pass, way)
+			if o.Reason != want || o.IsDone() != (want == "") {
+				t.Errorf("%+v", o)
+			}
+			if want == "" && len(nodes.Workers) != count {
+				t.Errorf("%d of %d Nodes were read", len(nodes.Workers), count)
+			}
+		})
+	}
+}
+
+// crowd refuses as many Nodes as a connection does.
+type crowd struct{ *connection }
+
+func (c crowd) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if err := c.connection.List(ctx, list, opts...); err != nil {
+		return err
+	}
+	if meta.LenList(list) > workload.MaxObjects {
+		return workload.ErrOversized
+	}
+	return nil
+}
+
+// TestTrimmedNodeIsSmall: a Node stays small, even if its owner adds a lot to it. A control node stays one.
+func TestTrimmedNodeIsSmall(t *testing.T) {
+	tests := map[string]func(n *corev1.Node){
+		"labels": func(n *corev1.Node) {
+			for i := range 10_000 {
+				n.Labels[fmt.Sprint("label-", i)] = "x"
+			}
+		},
+		"an annotation": func(n *corev1.Node) { n.Annotations[infrav1.DrainedAnnotation] = strings.Repeat("x", 1<<20) },
+		"conditions": func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, make([]corev1.NodeCondition, 100_000)...)
+		},
+		"a version": func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = strings.Repeat("1", 1<<20) },
+		"taints":    func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, make([]corev1.Taint, 100_000)...) },
+		"a capacity": func(n *corev1.Node) {
+			n.Status.Capacity[corev1.ResourceName(strings.Repeat("x", 1<<20))] = resource.MustParse("1")
+		},
+	}
+	for title, grow := range tests {
+		t.Run(title, func(t *testing.T) {
+			n := fullNode()
+			grow(n)
+			trimmed := TrimNode(n)
+			if trimmed.Size() > maxNode || len(trimmed.Status.Conditions) > maxConditions {
+				t.Errorf("%d bytes, %d conditions", trimmed.Size(), len(trimmed.Status.Conditions))
+			}
+			if !isControlNode(*trimmed) {
+				t.Error("a control node looks like a worker")
+			}
+		})
+	}
+}
