@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,8 +24,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalclusteridentity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/access"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/access/workload"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/lifecycle"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/ownership"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachine"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachinepool"
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/coreversion"
@@ -165,6 +168,32 @@ func setupMembers(ctx context.Context, mgr ctrl.Manager, options Options) error 
 	}
 	if err := bootstrap.SetupWithManager(ctx, mgr, fair.Workers(options.MachineConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalBootstrapConfig controller: %w", err)
+	}
+	return nil
+}
+
+// workloads are the connections to workload clusters, as the control planes use them.
+type workloads struct{ *workload.Connections }
+
+func (o Options) workloads(mgr ctrl.Manager, hosts *cloud.Hosts) access.Workloads {
+	if o.Workloads != nil {
+		return o.Workloads
+	}
+	return workloads{&workload.Connections{
+		Dial:      func(server *url.URL) workload.DialFunc { return hosts.DialServer(server) },
+		UserAgent: UserAgent, QPS: o.WorkloadQPS, Burst: o.WorkloadBurst, Log: mgr.GetLogger(), Trim: workers.TrimNode,
+	}}
+}
+
+// Ensure implements access.Workloads.
+func (w workloads) Ensure(controlPlane client.ObjectKey, kubeconfig []byte) access.Workload {
+	return w.Connections.Ensure(controlPlane, kubeconfig)
+}
+
+// Known implements access.Workloads.
+func (w workloads) Known(controlPlane client.ObjectKey, digest string) access.Workload {
+	if known := w.Connections.Known(controlPlane, digest); known != nil {
+		return known
 	}
 	return nil
 }

@@ -12,7 +12,9 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -97,4 +99,29 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 			"the Clusters", outcome.Count(users, "PortalCluster"))
 	}
 	return outcome.Result(s.ready), outcome.FirstError(s.ready)
+}
+
+// patchStatus writes what the pass found, if it changed.
+func (r *Reconciler) patchStatus(ctx context.Context, s *scope, before *infrav1.PortalClusterIdentityStatus) error {
+	s.identity.Status = *before.DeepCopy()
+	s.updateStatus()
+	if err := outcome.PatchStatus(ctx, r.Client, s.identity, &s.identity.Status, *before); err != nil {
+		return err
+	}
+	outcome.WarnStalled(r.Recorder, s.identity, before.Conditions, map[string]outcome.Outcome{infrav1.ReadyCondition: s.ready})
+	return nil
+}
+
+// updateStatus turns what the pass found into status. It is the only place that does.
+func (s *scope) updateStatus() {
+	outcome.Report(s.identity, infrav1.ReadyCondition, s.ready)
+	if s.ready.Kind != outcome.Retry {
+		s.identity.Status.ObservedGeneration = s.identity.Generation
+	}
+	switch {
+	case s.identity.DeletionTimestamp.IsZero():
+		outcome.Set(s.identity, clusterv1.DeletingCondition, metav1.ConditionFalse, outcome.Outcome{Reason: clusterv1.NotDeletingReason})
+	case s.deleting.Kind == outcome.Wait:
+		outcome.Set(s.identity, clusterv1.DeletingCondition, metav1.ConditionTrue, s.deleting)
+	}
 }

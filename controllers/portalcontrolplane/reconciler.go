@@ -4,9 +4,11 @@ package portalcontrolplane
 
 import (
 	"context"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,6 +22,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/ownership"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/pass"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
@@ -162,4 +165,65 @@ func (r *Reconciler) wrote(obj client.Object) {
 		r.controller.DeferNextReconcileUntilCacheUpToDate(obj,
 			capicontroller.StructuredObject(infrav1.GroupVersion, "PortalControlPlane"), obj.GetResourceVersion())
 	}
+}
+
+// scope is one pass over one PortalControlPlane: what it has read, and the outcomes of its steps.
+type scope struct {
+	pass.Pass
+
+	members workers.Members // as the cache shows them at the start of the pass
+
+	way           access.Way    // to the workload cluster. reconcileKubeconfig opens it
+	serverVersion string        // of the API server. reconcileConnection reads it
+	nodes         workers.Nodes // of the workload cluster. reconcileConnection reads them
+	keepsPause    bool          // a MachinePool stays paused, because an upgrade is about to start. reconcileVersion decides that
+	plan          *claims.Plan  // that reconcileWorkers has made, or nil
+
+	outcomes map[string]outcome.Outcome
+	// unreadable is the error of one of our annotations that was edited and cannot be read. Nothing is done then.
+	unreadable error
+}
+
+// loadScope reads what every step needs.
+func (r *Reconciler) loadScope(ctx context.Context, controlPlane *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) (*scope, error) {
+	s := &scope{outcomes: map[string]outcome.Outcome{}}
+	s.ControlPlane, s.Cluster = controlPlane, cluster
+	s.Tools = r.tools(s)
+	s.State, s.unreadable = operation.Load(controlPlane)
+	var err error
+	if s.unreadable == nil {
+		err = s.Load(ctx, r.Client, r.Identities)
+	}
+	return s, err
+}
+
+// done reports whether the condition's step ran in this pass and is done.
+func (s *scope) done(condition string) bool {
+	o, reached := s.outcomes[condition]
+	return reached && o.IsDone()
+}
+
+// memory is what the manager remembers of a portal cluster.
+type memory struct {
+	backoff  outcome.Backoff
+	progress operation.LastProgress
+	outage   outcome.Outage // of the connection to the workload cluster
+	workers  workers.Memory
+	created  sighting // of the object
+	youngest sighting // of the objects that ask for workers
+}
+
+// sighting measures how old something is whose time was taken by the API server. That clock may be ahead of the manager's.
+type sighting struct{ of, first time.Time }
+
+// age returns how long ago the time was, or how long the manager has known it if that is longer.
+func (s *sighting) age(of time.Time) time.Duration {
+	if !s.of.Equal(of) || s.first.IsZero() {
+		*s = sighting{of: of, first: time.Now()}
+	}
+	return max(time.Since(of), time.Since(s.first))
+}
+
+func (r *Reconciler) memory(s *scope) *memory {
+	return r.memories.Of(client.ObjectKeyFromObject(s.ControlPlane))
 }

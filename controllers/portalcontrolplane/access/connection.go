@@ -3,11 +3,17 @@
 package access
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"net/url"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -156,4 +162,26 @@ func (w Way) refused(p *pass.Pass) outcome.Outcome {
 			"kubeconfig, and the portal returns no other. If this lasts, ask the portal's support", p.Endpoint())
 	}
 	return outcome.WaitFor(Retry, infrav1.ConnectionDownReason, "the API server at %s does not answer. The provider tries again. If this lasts, look at the cluster at the portal", p.Endpoint())
+}
+
+// endpointOf reads host and port of the API server from a kubeconfig. Its errors contain nothing from the kubeconfig.
+func endpointOf(config []byte) (clusterv1.APIEndpoint, error) {
+	none := clusterv1.APIEndpoint{}
+	parsed, err := kubeconfig.RESTConfig(config)
+	if err != nil {
+		return none, err
+	}
+	server, err := url.Parse(parsed.Host)
+	if err != nil {
+		return none, errors.New("its server is not an https URL")
+	}
+	port, err := strconv.ParseUint(cmp.Or(server.Port(), "443"), 10, 16)
+	if err != nil || port == 0 {
+		return none, errors.New("the port of its server is invalid")
+	}
+	host := server.Hostname()
+	if ip := net.ParseIP(host); ip != nil {
+		host = ip.String()
+	}
+	return clusterv1.APIEndpoint{Host: host, Port: int32(port)}, nil
 }

@@ -9,10 +9,10 @@
 //
 //	named       the name is in spec, so a person can find the cluster at the portal in every later state
 //	creating    a crash between the request and its answer ends in a held operation, never in a second cluster
-//	running     before an upgrade is sent, a look at the workload cluster names what may stop it (precheck.go). The user may want that to hold
+//	running     before an upgrade is sent, a look at the workload cluster names what may stop it (precheck). The user may want that to hold
 //	            the upgrade. A scale-down whose drains have begun comes first
 //	upgrading,
-//	scaling     when the job has failed, the nodes show whether the portal has worked on them (worked.go), which decides when the request is
+//	scaling     when the job has failed, the nodes show whether the portal has worked on them (RecordWork), which decides when the request is
 //	            sent again (operation/brake.go). Nodes that the portal left cordoned become schedulable (cordoned.go)
 //	            a lost answer counts as running until the nodes show that it is done (settleUpgrade), or until the portal accepts or
 //	            refuses the next request. A person can abandon the operation

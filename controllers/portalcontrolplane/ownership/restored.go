@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -94,4 +95,37 @@ func (k *Owners) shownAt(ctx context.Context, p *pass.Pass, id string, kubeconfi
 	return slices.ContainsFunc(all, func(i cloud.Instance) bool {
 		return strings.HasPrefix(i.Name, name+"-") && bytes.Contains(i.Raw, []byte(strconv.Quote(id)))
 	}), err
+}
+
+// NameCluster generates a name for the portal cluster.
+func NameCluster(p *pass.Pass, next *operation.State) {
+	next.Record.Name = generateName(p.ControlPlane.Name)
+	p.ControlPlane.Spec.ClusterName = next.Record.Name
+}
+
+// generateName returns a name that a person can recognize at the portal, and that was never used before.
+func generateName(base string) string {
+	return stem(base) + rand.String(operation.GeneratedLength)
+}
+
+const (
+	longestName   = 63
+	generatedFrom = "bcdfghjklmnpqrstvwxz2456789" // what rand.String draws from: no words come of it
+)
+
+// stem is the part of a generated name that comes from the PortalControlPlane's name.
+func stem(base string) string {
+	base = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, base)
+	return strings.Trim(base[:min(len(base), longestName-operation.GeneratedLength-1)], "-") + "-"
+}
+
+// isGenerated reports whether the provider could have generated the name.
+func isGenerated(base, name string) bool {
+	random, ours := strings.CutPrefix(name, stem(base))
+	return ours && len(random) == operation.GeneratedLength && strings.Trim(random, generatedFrom) == ""
 }

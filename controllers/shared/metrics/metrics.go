@@ -13,7 +13,11 @@
 // specification. An account is named by an identity Secret that uses it. No metric has an e-mail address or a password.
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/capportal/cluster-api-provider-portal/version"
+)
 
 // namespace is the first word of every name.
 const namespace = "capportal"
@@ -38,3 +42,25 @@ func gauge(desc *prometheus.Desc, value float64, labels ...string) prometheus.Me
 func newDesc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
 }
+
+// coreTested is 1 if the provider was tested with the running version of core.
+var coreTested = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	Namespace: namespace, Name: "core_tested", Help: "1 if the provider was tested with this version of Cluster API core, else 0.",
+}, []string{"version"})
+
+// ReportCore sets the version of core that runs.
+func ReportCore(version string, tested bool) {
+	coreTested.Reset()
+	coreTested.WithLabelValues(version).Set(map[bool]float64{true: 1}[tested])
+}
+
+// build is the usual info metric: a 1, whose labels name the build that runs.
+var build = func() prometheus.Collector {
+	info := version.Get()
+	g := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "build_info", Help: "Always 1. The labels describe the manager's build.",
+		ConstLabels: prometheus.Labels{"version": info.Version, "commit": info.Commit, "go_version": info.Go},
+	})
+	g.Set(1)
+	return g
+}()

@@ -6,10 +6,14 @@ package ownerref
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -112,4 +116,43 @@ func isAbandoned(ctx context.Context, live client.Reader, m *clusterv1.Machine) 
 
 func is(kind string, reference metav1.OwnerReference) bool {
 	return reference.Kind == kind && strings.HasPrefix(reference.APIVersion, clusterv1.GroupVersion.Group+"/")
+}
+
+// linkTime is how long core may take to make itself the owner of a new object before the object reports that it has none. Core
+// takes a second or two, or longer under load. Reporting earlier would cost one request for each object, and the report would be
+// outdated at once.
+const linkTime = 10 * time.Second
+
+// Awaited returns how long to wait for the object's owner before the object is reconciled again, or 0.
+func Awaited(obj metav1.Object, owned bool) time.Duration {
+	if owned || obj.GetDeletionTimestamp() != nil {
+		return 0
+	}
+	return min(linkTime, max(0, linkTime-time.Since(obj.GetCreationTimestamp().Time))) // the API server's clock may be ahead
+}
+
+// RestoreSecret makes owner the controller of a Secret that the provider wrote, and reports whether it is. Without its owner, the
+// Secret and its credentials would outlive the Cluster. A reference with an old API version is updated, because an API server
+// that no longer serves that version cannot find the owner. A Secret without the type and the label that the contract of Cluster
+// API demands was not written by the provider, so it is left alone. So is a Secret that another object controls. A controller of
+// the owner's kind and name but with another UID is the owner before a restore.
+func RestoreSecret(ctx context.Context, c client.Client, owner client.Object, clusterName string, secret *corev1.Secret) (bool, error) {
+	if secret.Type != clusterv1.ClusterSecretType || secret.Labels[clusterv1.ClusterNameLabel] != clusterName {
+		return metav1.IsControlledBy(secret, owner), nil
+	}
+	before := secret.DeepCopy()
+	err := controllerutil.SetControllerReference(owner, secret, c.Scheme())
+	if taken := (&controllerutil.AlreadyOwnedError{}); errors.As(err, &taken) {
+		return false, nil
+	}
+	if err == nil && equality.Semantic.DeepEqual(before.OwnerReferences, secret.OwnerReferences) {
+		return true, nil
+	}
+	if err == nil {
+		err = c.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	}
+	if err != nil {
+		return false, fmt.Errorf("restore the owner of Secret %s: %w", secret.Name, err)
+	}
+	return true, nil
 }

@@ -13,14 +13,19 @@
 package kubeconfig
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"maps"
 	"net/url"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
 // maxSize bounds what is parsed. A kubeconfig with three certificate chains has about 20 KiB, but a Secret can hold 1 MiB of YAML
@@ -107,4 +112,16 @@ func checkUser(user *api.AuthInfo) error {
 		return errors.New("it impersonates another user")
 	}
 	return nil
+}
+
+// Digest identifies a kubeconfig in the record of a PortalControlPlane. Labels and owner references of a Secret do not prove who
+// wrote it, because users of the namespace can write them too.
+func Digest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// UserManaged reports whether a user has marked the Secret as their own.
+func UserManaged(s *corev1.Secret) bool {
+	return s.Annotations[infrav1.UserManagedAnnotation] == "true"
 }
