@@ -35,7 +35,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 		if err := r.workers(s).Release(ctx, &s.Pass, s.way); err != nil {
 			return ctrl.Result{}, err
 		}
-		o = r.Lifecycle.Delete(ctx, &s.Pass, func(ctx context.Context) func() { return r.reportVolumes(ctx, s) })
+		o = r.deletePortalCluster(ctx, s)
 	}
 	if !o.IsDone() {
 		s.outcomes[clusterv1.DeletingCondition] = o
@@ -51,6 +51,20 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
 
+// deletePortalCluster takes the deletion of the portal cluster one step further. Its API server goes too, so the volumes that stay are read before.
+func (r *Reconciler) deletePortalCluster(ctx context.Context, s *scope) outcome.Outcome {
+	o, due := r.Lifecycle.Delete(ctx, &s.Pass)
+	if !due {
+		return o
+	}
+	stay := r.volumesOf(ctx, s)
+	o, accepted := r.Lifecycle.SendDelete(ctx, &s.Pass)
+	if accepted {
+		r.reportVolumes(s, stay)
+	}
+	return o
+}
+
 const (
 	// driverSuffix is the end of the name of the portal's volume driver (specification, Storage class parameters).
 	driverSuffix = ".csi.driver"
@@ -61,41 +75,46 @@ const (
 // volumeID is what may be an id. The owner of the workload cluster chooses the ids, and a person pastes them into a command.
 var volumeID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$`)
 
-// volumesOf returns the ids of the portal's volumes that the workload cluster knows, and how many others have an id that no portal gives. If
-// they cannot be read soon, known is false. A cluster that does not answer must not hold its deletion.
-func (r *Reconciler) volumesOf(ctx context.Context, s *scope) (ids []string, others int, known bool) {
+// volumes are the portal's volumes that a workload cluster knows.
+type volumes struct {
+	ids    []string
+	others int  // have an id that no portal gives
+	known  bool // they are all
+}
+
+// volumesOf reads the volumes, unless that takes long: a cluster that does not answer must not hold its deletion.
+func (r *Reconciler) volumesOf(ctx context.Context, s *scope) (found volumes) {
 	way := s.way
 	if way.Workload == nil && s.Cluster != nil {
 		way, _ = r.Access.Reopen(ctx, &s.Pass)
 	}
 	if way.Workload == nil || way.Access.Failing() {
-		return nil, 0, false
+		return volumes{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, access.ConnectTime)
 	defer cancel()
 	list := &corev1.PersistentVolumeList{}
 	if err := way.Workload.Client().List(ctx, list, client.Limit(workload.MaxObjects)); err != nil {
-		return nil, 0, false
+		return volumes{}
 	}
 	for _, v := range list.Items {
 		switch {
 		case v.Spec.CSI == nil || !strings.HasSuffix(v.Spec.CSI.Driver, driverSuffix):
 		case volumeID.MatchString(v.Spec.CSI.VolumeHandle):
-			ids = append(ids, v.Spec.CSI.VolumeHandle)
+			found.ids = append(found.ids, v.Spec.CSI.VolumeHandle)
 		default:
-			others++
+			found.others++
 		}
 	}
-	slices.Sort(ids)
-	return slices.Compact(ids), others, list.Continue == ""
+	slices.Sort(found.ids)
+	found.ids, found.known = slices.Compact(found.ids), list.Continue == ""
+	return found
 }
 
-// reportVolumes returns a function that emits events about the volumes that stay at the portal, and are billed, when the portal has accepted
-// the deletion of the cluster. They are read now, because the API server is deleted too. The events are on the Cluster, and on its
-// namespace, whose events are kept elsewhere: a namespace that is being deleted accepts none. The log has each event. Their related objects
-// differ, so that the recorder keeps them apart.
-func (r *Reconciler) reportVolumes(ctx context.Context, s *scope) (report func()) {
-	ids, others, known := r.volumesOf(ctx, s)
+// reportVolumes emits events about the volumes that stay at the portal, and are billed, when the portal has accepted the deletion of the cluster.
+// The events are on the Cluster, and on its namespace, whose events are kept elsewhere: a namespace that is being deleted accepts none. The
+// log has each event. Their related objects differ, so that the recorder keeps them apart.
+func (r *Reconciler) reportVolumes(s *scope, stay volumes) {
 	about := []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ControlPlane.Namespace}}, s.ControlPlane}
 	if s.Cluster != nil {
 		about[1] = s.Cluster
@@ -105,23 +124,20 @@ func (r *Reconciler) reportVolumes(ctx context.Context, s *scope) (report func()
 			r.Recorder.Eventf(obj, related, kind, reason, "Delete", format, args...)
 		}
 	}
-	portalCluster := pass.Related("PortalControlPlane", s.ControlPlane.Name)
-	cluster := s.ControlPlane.Spec.ClusterID
-	return func() {
-		for part := range inParts(ids) {
-			event(pass.Related("PersistentVolume", part[0]), corev1.EventTypeNormal, infrav1.EventVolumesRemain,
-				"%d of %s of portal cluster %s remain at the portal and are billed. To delete them with their data: portalctl volumes delete %s",
-				len(part), outcome.Count(len(ids), "volume"), cluster, strings.Join(part, " "))
-		}
-		if others > 0 {
-			event(portalCluster, corev1.EventTypeWarning, infrav1.EventVolumesMayRemain,
-				"Portal cluster %s has %s with ids that are not listed here, because they contain unusual characters. Look for them on the portal's pages",
-				cluster, outcome.Count(others, "volume"))
-		}
-		if !known {
-			event(portalCluster, corev1.EventTypeWarning, infrav1.EventVolumesMayRemain, "Volumes of portal cluster %s may remain at the portal and are billed: "+
-				"the workload cluster did not list them all. Look for them on the portal's pages", cluster)
-		}
+	portalCluster, cluster := pass.Related("PortalControlPlane", s.ControlPlane.Name), s.ControlPlane.Spec.ClusterID
+	for part := range inParts(stay.ids) {
+		event(pass.Related("PersistentVolume", part[0]), corev1.EventTypeNormal, infrav1.EventVolumesRemain,
+			"%d of %s of portal cluster %s remain at the portal and are billed. To delete them with their data: portalctl volumes delete %s",
+			len(part), outcome.Count(len(stay.ids), "volume"), cluster, strings.Join(part, " "))
+	}
+	if stay.others > 0 {
+		event(portalCluster, corev1.EventTypeWarning, infrav1.EventVolumesMayRemain,
+			"Portal cluster %s has %s with ids that are not listed here, because they contain unusual characters. Look for them on the portal's pages",
+			cluster, outcome.Count(stay.others, "volume"))
+	}
+	if !stay.known {
+		event(portalCluster, corev1.EventTypeWarning, infrav1.EventVolumesMayRemain, "Volumes of portal cluster %s may remain at the portal and are billed: "+
+			"the workload cluster did not list them all. Look for them on the portal's pages", cluster)
 	}
 }
 

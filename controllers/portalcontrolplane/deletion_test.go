@@ -365,7 +365,7 @@ func TestEndAfterTheIdentityHasForgotten(t *testing.T) {
 		e.identity.Withdrawn = true
 		e.must(e.store.Delete(e.Context(), e.get(key)))
 		s := e.scope(key)
-		for ; !e.manager.Lifecycle.Delete(e.Context(), &s.Pass, noVolumes).IsDone(); s = e.scope(key) {
+		for ; !e.manager.deletePortalCluster(e.Context(), s).IsDone(); s = e.scope(key) {
 			time.Sleep(10 * time.Second)
 		}
 		e.must(e.manager.Ownership.RemoveFromIdentity(e.Context(), &s.Pass))

@@ -275,7 +275,7 @@ func (e *estate) delete(key client.ObjectKey) (o outcome.Outcome) {
 	e.must(e.store.Delete(e.Context(), e.get(key)))
 	for range 6 {
 		s := e.scope(key)
-		if o = e.manager.Lifecycle.Delete(e.Context(), &s.Pass, noVolumes); o.IsDone() {
+		if o = e.manager.deletePortalCluster(e.Context(), s); o.IsDone() {
 			e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Finalizers = nil })
 			return o
 		}
@@ -283,9 +283,6 @@ func (e *estate) delete(key client.ObjectKey) (o outcome.Outcome) {
 	}
 	return o
 }
-
-// noVolumes is a report of volumes that finds none.
-func noVolumes(context.Context) func() { return func() {} }
 
 // strike arms faults of the portal.
 func (e *estate) strike(faults ...emulator.Fault) {
