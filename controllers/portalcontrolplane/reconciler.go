@@ -176,7 +176,6 @@ type scope struct {
 	way           access.Way    // to the workload cluster. reconcileKubeconfig opens it
 	serverVersion string        // of the API server. reconcileConnection reads it
 	nodes         workers.Nodes // of the workload cluster. reconcileConnection reads them
-	keepsPause    bool          // a MachinePool stays paused, because an upgrade is about to start. reconcileVersion decides that
 	plan          *claims.Plan  // that reconcileWorkers has made, or nil
 
 	outcomes map[string]outcome.Outcome

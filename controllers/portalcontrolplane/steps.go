@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -116,7 +117,6 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 	if op := s.Op(); op != nil {
 		s.Progress.See(op, s.running().Digest())
 	}
-	pauses := false
 	if err := lifecycle.RecordWork(ctx, &s.Pass, s.running(), s.members.Machines, s.liveWorkers); err != nil {
 		return outcome.Fail(err)
 	}
@@ -124,18 +124,36 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	o, starts := r.Lifecycle.Upgrade(ctx, &s.Pass, s.running(), s.members.Machines, lifecycle.Before{
-		Look: s.obstacles,
-		Pause: func(ctx context.Context) (o outcome.Outcome) {
-			pauses, o = r.workers(s).PausePool(ctx, &s.Pass, s.members, s.nodes, s.ControlPlane.Spec.Version)
-			return o
-		},
-	})
-	s.keepsPause = pauses || starts
+	o, pauses := r.upgrade(ctx, s)
+	if !pauses {
+		err := r.workers(s).ResumePool(ctx, &s.Pass, s.members, s.nodes)
+		switch {
+		case apierrors.IsConflict(err):
+			return outcome.RetryAfter(0) // core has written the MachinePool
+		case err != nil:
+			return outcome.Fail(err)
+		}
+	}
 	if cordoned != "" && o.Kind != outcome.Failed && o.Kind != outcome.Retry {
 		return o.With(cordoned).NoLaterThan(access.Retry)
 	}
 	return o
+}
+
+// upgrade requests the upgrade to spec.version if it is due. pauses reports that the MachinePool is paused for it, and that it has yet to be sent.
+func (r *Reconciler) upgrade(ctx context.Context, s *scope) (o outcome.Outcome, pauses bool) {
+	next, o := r.Lifecycle.NextUpgrade(ctx, &s.Pass, s.running(), workers.Draining(&s.Pass, s.members, s.nodes))
+	if next != nil {
+		o = next.Precheck(ctx, &s.Pass, s.obstacles)
+	}
+	if next == nil || !o.IsDone() {
+		return o, o.Kind == outcome.Retry
+	}
+	if o := r.workers(s).PausePool(ctx, &s.Pass, s.members, s.nodes); !o.IsDone() {
+		return o, true
+	}
+	o = r.Lifecycle.SendUpgrade(ctx, &s.Pass, s.running(), next)
+	return o, o.Kind == outcome.Retry
 }
 
 // liveWorkers reads the workers past the cache.
@@ -171,7 +189,7 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) (o outcome.
 	if !s.done(infrav1.ConnectedCondition) {
 		return s.blockedByConnection()
 	}
-	s.plan, o = r.workers(s).Reconcile(ctx, &s.Pass, s.way, s.members, s.nodes, s.keepsPause)
+	s.plan, o = r.workers(s).Reconcile(ctx, &s.Pass, s.way, s.members, s.nodes)
 	return o
 }
 

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,6 +17,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/pass"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers/drain"
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/persist"
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/removal"
@@ -61,7 +61,7 @@ func RestoreScheduling(ctx context.Context, p *pass.Pass, workload client.Client
 // restoreNode reads the Node past the cache, which may not show the cordon yet.
 func restoreNode(ctx context.Context, p *pass.Pass, workload client.Client, name string, machines []clusterv1.Machine) error {
 	n := &corev1.Node{}
-	if err := workload.Get(ctx, client.ObjectKey{Name: name}, n); err != nil || !n.Spec.Unschedulable || drainedByProvider(n) {
+	if err := workload.Get(ctx, client.ObjectKey{Name: name}, n); err != nil || !n.Spec.Unschedulable || drain.Begun(n) || drain.Ended(n) {
 		return err
 	}
 	if why := staysCordoned(n, machines); why != "" {
@@ -76,11 +76,6 @@ func restoreNode(ctx context.Context, p *pass.Pass, workload client.Client, name
 	p.WarnAbout("Node", name, infrav1.EventOperationFailed, string(p.Last.Type),
 		"The %s failed and left worker node %s cordoned. The provider made the node schedulable again", p.Last, name)
 	return nil
-}
-
-// drainedByProvider reports whether the provider drains the Node, or has drained it.
-func drainedByProvider(n *corev1.Node) bool {
-	return metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainStartedAnnotation) || metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation)
 }
 
 // staysCordoned returns why the Node must not take Pods, or "". Kubernetes itself sets taints of node.kubernetes.io. A taint that only prefers

@@ -13,6 +13,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/pass"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers/drain"
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
 )
@@ -109,7 +110,7 @@ func worked(op *operation.Operation, running Running, machines []clusterv1.Machi
 
 // cordonedByPortal reports whether a Node is cordoned, and neither the provider nor core drains it.
 func cordonedByPortal(n *corev1.Node, machines []clusterv1.Machine) bool {
-	return n.Spec.Unschedulable && !drainedByProvider(n) && deletedOn(n, machines) == ""
+	return n.Spec.Unschedulable && !drain.Begun(n) && !drain.Ended(n) && deletedOn(n, machines) == ""
 }
 
 // nearer reports whether a scale has come nearer to its size. Such a scale ends, however often it fails.

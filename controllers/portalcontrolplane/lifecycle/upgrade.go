@@ -7,11 +7,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util"
-
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/pass"
@@ -19,58 +14,75 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
 )
 
-// Before are the steps before the request for an upgrade, of rooms that know the workload cluster.
-type Before struct {
-	// Look returns what may stop the upgrade.
-	Look func(context.Context) []string
-	// Pause is done if nothing moves Machines during the upgrade.
-	Pause func(context.Context) outcome.Outcome
+// Upgrade is an upgrade that is about to be requested.
+type Upgrade struct {
+	op      *operation.Operation
+	version string // its id at the portal
 }
 
-// Upgrade upgrades the portal cluster until all of it runs spec.version. It waits for the drains of these Machines. The bool reports that the
-// request is about to be sent.
-func (k *Clusters) Upgrade(ctx context.Context, p *pass.Pass, running Running, machines []clusterv1.Machine, before Before) (o outcome.Outcome, starts bool) {
+// NextUpgrade returns the upgrade to spec.version if it is due, or nil and what the version of the portal cluster waits for. The portal cluster is
+// upgraded until all of it runs spec.version. draining names what is being drained for a scale-down, which comes first.
+func (k *Clusters) NextUpgrade(ctx context.Context, p *pass.Pass, running Running, draining string) (*Upgrade, outcome.Outcome) {
 	if p.Op().Is(operation.Upgrade) {
 		if !p.Op().Lost() {
-			return upgradeRuns(running, 0, p.Op()), false
+			return nil, upgradeRuns(running, 0, p.Op())
 		}
 		if o := settleUpgrade(ctx, p, running); !o.IsDone() {
-			return o, false
+			return nil, o
 		}
 	}
 	if err := recordVersion(ctx, p, running); err != nil {
-		return outcome.Fail(err), false
+		return nil, outcome.Fail(err)
 	}
 	wanted := p.ControlPlane.Spec.Version
-	switch running.compareWith(wanted) {
-	case 1:
+	if c := running.compareWith(wanted); c >= 0 {
+		return nil, upToDate(running, wanted, c)
+	}
+	switch {
+	case p.Op() != nil && !p.Op().Is(operation.Upgrade):
+		return nil, outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s waits for the portal to finish the %s", wanted, p.Op())
+	case p.BeingDeleted():
+		return nil, outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so it is not upgraded")
+	case draining != "":
+		return nil, outcome.WaitFor(0, infrav1.WaitingForOperationReason,
+			"the upgrade to %s waits for the scale-down for which %s is being drained", wanted, draining)
+	case !p.Infrastructure.IsDone():
+		return nil, p.Infrastructure
+	}
+	version, o := k.Offered(ctx, p, running, wanted)
+	if !o.IsDone() {
+		return nil, o
+	}
+	u := &Upgrade{op: operation.New(operation.Upgrade, wanted), version: version.ID}
+	u.op.Attempt = version.ID + " "
+	if o, refused := p.Refused(u.op); refused {
+		return nil, upgradeOutcome(p, running, o)
+	}
+	if lost := p.Op(); lost.Lost() { // the portal may have cordoned nodes by now
+		u.op.Before, u.op.Digest, u.op.Obstacles = lost.Before, lost.Digest, lost.Obstacles
+	} else {
+		u.op.Before, u.op.Digest = snapshot(running.Nodes, p.Last), running.digest()
+	}
+	return u, outcome.Outcome{}
+}
+
+// upToDate is done if the portal cluster runs the wanted version, and not a later one (c > 0).
+func upToDate(running Running, wanted string, c int) outcome.Outcome {
+	if c > 0 {
 		shown := Equivalent(wanted, running.reached())
 		return outcome.StallFor(0, infrav1.VersionNotOfferedReason,
-			"the cluster runs %s, and the portal does not downgrade. Set spec.version to %s or a later version", shown, shown), false
-	case 0:
-		if shown := running.Shown(); !SameBuild(shown, wanted) {
-			return outcome.StallFor(0, infrav1.VersionNotOfferedReason,
-				"the portal was asked for %s, but the API server runs %s. Set spec.version to %s, or ask the portal's support", wanted, shown, shown), false
-		}
-		if running.hidesSuffix(wanted) {
-			reported := "v" + strings.TrimPrefix(running.Server, "v")
-			return outcome.StallFor(0, infrav1.VersionNotOfferedReason, "the API server and all workers report %s, without the suffix of %s. Core compares the "+
-				"versions, so set spec.version and those of the MachineDeployments to %s", reported, wanted, reported), false
-		}
-		return outcome.Outcome{}, false
+			"the cluster runs %s, and the portal does not downgrade. Set spec.version to %s or a later version", shown, shown)
 	}
-	if p.Op() != nil && !p.Op().Is(operation.Upgrade) {
-		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s waits for the portal to finish the %s", wanted, p.Op()), false
+	if shown := running.Shown(); !SameBuild(shown, wanted) {
+		return outcome.StallFor(0, infrav1.VersionNotOfferedReason,
+			"the portal was asked for %s, but the API server runs %s. Set spec.version to %s, or ask the portal's support", wanted, shown, shown)
 	}
-	if p.BeingDeleted() {
-		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so it is not upgraded"), false
+	if running.hidesSuffix(wanted) {
+		reported := "v" + strings.TrimPrefix(running.Server, "v")
+		return outcome.StallFor(0, infrav1.VersionNotOfferedReason, "the API server and all workers report %s, without the suffix of %s. Core compares the "+
+			"versions, so set spec.version and those of the MachineDeployments to %s", reported, wanted, reported)
 	}
-	if draining := Draining(p, running.Nodes, machines); draining != "" {
-		return outcome.WaitFor(0, infrav1.WaitingForOperationReason,
-			"the upgrade to %s waits for the scale-down for which %s is being drained", wanted, draining), false
-	}
-	o = k.upgrade(ctx, p, running, wanted, before)
-	return o, o.Kind == outcome.Retry
+	return outcome.Outcome{}
 }
 
 // LostUpgradeTimeout is how long the provider waits for a sign of a lost upgrade.
@@ -116,59 +128,22 @@ func upgradeRuns(running Running, after time.Duration, op *operation.Operation) 
 		"%s%s", running.Shown(), op.Target, obstacles, running.progress(op.Target))
 }
 
-// Draining names a Machine or a Node that is being drained for a scale-down. An upgrade would have to settle that drain first,
-// and drains are undone when the upgrade replaces the node. If the portal refuses the scale-down, the upgrade does not wait for
-// it.
-func Draining(p *pass.Pass, nodes []corev1.Node, machines []clusterv1.Machine) string {
-	for _, m := range machines {
-		if !m.DeletionTimestamp.IsZero() && !metav1.HasAnnotation(m.ObjectMeta, infrav1.PreDrainHook) && metav1.HasAnnotation(m.ObjectMeta, infrav1.PreTerminateHook) {
-			return "Machine " + m.Name
-		}
+// SendUpgrade asks the portal for the upgrade.
+func (k *Clusters) SendUpgrade(ctx context.Context, p *pass.Pass, running Running, u *Upgrade) outcome.Outcome {
+	o, err := p.Start(ctx, u.op, func(ctx context.Context) (cloud.Job, error) {
+		return p.Identity.Portal.UpgradeCluster(ctx, p.ControlPlane.Spec.ClusterID, u.version)
+	})
+	if refusesVersion(err) {
+		k.refuseVersion(p, u.version)
 	}
-	_, failing := p.Record.Failures[operation.Scale]
-	refused := failing || p.Last.Is(operation.Scale) && p.Last.Result != operation.Succeeded || p.Backoff.Stalls(string(operation.Scale))
-	for _, n := range nodes {
-		drained := metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation)
-		if metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainStartedAnnotation) || drained && util.IsNodeReady(&n) && !refused {
-			return "Node " + n.Name
-		}
+	if o.IsDone() && u.op.Obstacles != "" {
+		p.Warn(infrav1.EventUpgradeObstacles, string(u.op.Type), "The portal accepted the %s. This may stop it: %s", u.op, u.op.Obstacles)
 	}
-	return ""
+	return upgradeOutcome(p, running, o)
 }
 
-func (k *Clusters) upgrade(ctx context.Context, p *pass.Pass, running Running, wanted string, before Before) outcome.Outcome {
-	if !p.Infrastructure.IsDone() {
-		return p.Infrastructure
-	}
-	version, o := k.Offered(ctx, p, running, wanted)
-	if !o.IsDone() {
-		return o
-	}
-	op := operation.New(operation.Upgrade, wanted)
-	op.Attempt = version.ID + " "
-	o, refused := p.Refused(op)
-	if !refused {
-		if lost := p.Op(); lost.Lost() { // the portal may have cordoned nodes by now
-			op.Before, op.Digest, op.Obstacles = lost.Before, lost.Digest, lost.Obstacles
-		} else if op.Obstacles, o = precheck(ctx, p, op, before.Look); !o.IsDone() {
-			return o
-		} else {
-			op.Before, op.Digest = snapshot(running.Nodes, p.Last), running.digest()
-		}
-		if o := before.Pause(ctx); !o.IsDone() {
-			return o
-		}
-		var err error
-		o, err = p.Start(ctx, op, func(ctx context.Context) (cloud.Job, error) {
-			return p.Identity.Portal.UpgradeCluster(ctx, p.ControlPlane.Spec.ClusterID, version.ID)
-		})
-		if refusesVersion(err) {
-			k.refuseVersion(p, version.ID)
-		}
-		if o.IsDone() && op.Obstacles != "" {
-			p.Warn(infrav1.EventUpgradeObstacles, string(op.Type), "The portal accepted the %s. This may stop it: %s", op, op.Obstacles)
-		}
-	}
+// upgradeOutcome reports an upgrade that the portal has accepted, or may have, as one that runs.
+func upgradeOutcome(p *pass.Pass, running Running, o outcome.Outcome) outcome.Outcome {
 	if o.IsDone() || p.Op().Lost() && o.Kind != outcome.Failed {
 		return upgradeRuns(running, o.RequeueAfter, p.Op())
 	}
@@ -198,16 +173,20 @@ const (
 	precheckAge = 2 * time.Minute
 )
 
-// precheck looks before an upgrade at what may stop it, and returns what it finds, or "". If the user wants that, the upgrade waits until nothing
-// is found.
-func precheck(ctx context.Context, p *pass.Pass, op *operation.Operation, look func(context.Context) []string) (string, outcome.Outcome) {
-	seen, known := p.Backoff.Recall(precheckKey, op.Target)
+// Precheck is done unless the user wants the upgrade to wait until nothing is found that may stop it. look returns what may stop it, as the workload
+// cluster shows it. A request that is sent again was checked before.
+func (u *Upgrade) Precheck(ctx context.Context, p *pass.Pass, look func(context.Context) []string) outcome.Outcome {
+	if p.Op().Lost() {
+		return outcome.Outcome{}
+	}
+	seen, known := p.Backoff.Recall(precheckKey, u.op.Target)
 	if !known {
-		seen = p.Backoff.Remember(precheckKey, op.Target, outcome.WaitFor(precheckAge, "", "%s", strings.Join(look(ctx), "; ")))
+		seen = p.Backoff.Remember(precheckKey, u.op.Target, outcome.WaitFor(precheckAge, "", "%s", strings.Join(look(ctx), "; ")))
 	}
+	u.op.Obstacles = seen.Message
 	if seen.Message == "" || p.ControlPlane.Spec.UpgradePrecheck != infrav1.UpgradePrecheckHold {
-		return seen.Message, outcome.Outcome{}
+		return outcome.Outcome{}
 	}
-	return seen.Message, outcome.StallFor(seen.RequeueAfter, infrav1.UpgradeHeldReason, "the %s is held, because this may stop it: %s. Correct it, or set "+
-		"spec.upgradePrecheck to Warn", op, seen.Message)
+	return outcome.StallFor(seen.RequeueAfter, infrav1.UpgradeHeldReason, "the %s is held, because this may stop it: %s. Correct it, or set "+
+		"spec.upgradePrecheck to Warn", u.op, seen.Message)
 }

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/lifecycle"
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
 )
@@ -65,23 +64,23 @@ func TestDrainingBeforeUpgrade(t *testing.T) {
 			})
 			var err error
 			s.members, err = ReadMembers(t.Context(), builder.Build(), s.Cluster)
-			if got := lifecycle.Draining(&s.Pass, s.nodes.Workers, s.members.Machines); err != nil || got != test.want {
+			if got := Draining(&s.Pass, s.members, s.nodes); err != nil || got != test.want {
 				t.Errorf("waits for %q, want %q; %v", got, test.want, err)
 			}
 			if test.last != upgrade {
 				return
 			}
 			s.Backoff.Refuse(string(operation.Scale), "2", outcome.WaitFor(time.Second, infrav1.PortalBusyReason, "the portal is busy"))
-			if got := lifecycle.Draining(&s.Pass, s.nodes.Workers, s.members.Machines); got != test.want {
+			if got := Draining(&s.Pass, s.members, s.nodes); got != test.want {
 				t.Errorf("while the portal is busy, it waits for %q, want %q", got, test.want)
 			}
 			s.Backoff.Refuse(string(operation.Scale), "2", outcome.StallFor(0, infrav1.RefusedReason, "the cluster is in state Alert"))
-			if got := lifecycle.Draining(&s.Pass, s.nodes.Workers, s.members.Machines); got != "" {
+			if got := Draining(&s.Pass, s.members, s.nodes); got != "" {
 				t.Errorf("while the portal refuses the scale as well, the upgrade waits for %q", got)
 			}
 			s.Backoff.Forget(string(operation.Scale))
 			s.Record = s.Record.Failed(scale(operation.Failed), metav1.Now())
-			if got := lifecycle.Draining(&s.Pass, s.nodes.Workers, s.members.Machines); got != "" {
+			if got := Draining(&s.Pass, s.members, s.nodes); got != "" {
 				t.Errorf("while the scale has stopped after failures, the upgrade waits for %q", got)
 			}
 		})

@@ -156,53 +156,52 @@ const pausedForUpgrade = "portal-upgrade"
 // PausePool asks core to pause the MachinePool before an upgrade. It is done when core has paused it. Core looks for the Nodes of a pool by
 // name. In an upgrade a new Node may come under such a name, with a providerID that the portal sets. The provider cannot list that
 // ID before core sees the Node, and core would delete the Node object.
-//
-// It reports whether the pause is to be kept because the upgrade is about to start. The members then have the MachinePool as it is now.
-func (k Keeper) PausePool(ctx context.Context, p *pass.Pass, members Members, nodes Nodes, wanted string) (keep bool, o outcome.Outcome) {
-	pool := members.pool
+// The members then have the MachinePool as it is now.
+func (k Keeper) PausePool(ctx context.Context, p *pass.Pass, members Members, nodes Nodes) outcome.Outcome {
+	pool, wanted := members.pool, p.ControlPlane.Spec.Version
 	if pool == nil || !pool.portalSetsIDs(p.ControlPlane.Spec.ClusterID, nodes) {
-		return false, outcome.Outcome{}
+		return outcome.Outcome{}
 	}
 	mp := &clusterv1.MachinePool{} // read past the cache, which may still show the condition of an earlier pause
 	if err := k.Live.Get(ctx, client.ObjectKeyFromObject(&pool.machinePool), mp); err != nil {
-		return false, outcome.Fail(fmt.Errorf("read MachinePool %s: %w", pool.machinePool.Name, err))
+		return outcome.Fail(fmt.Errorf("read MachinePool %s: %w", pool.machinePool.Name, err))
 	}
 	if !mp.DeletionTimestamp.IsZero() {
-		return false, outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s starts when MachinePool %s, which is being deleted, is gone. "+
+		if err := k.endPause(ctx, p.Writer, mp); err != nil {
+			return outcome.Fail(err)
+		}
+		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s starts when MachinePool %s, which is being deleted, is gone. "+
 			"If this takes long, look at its conditions", wanted, mp.Name)
 	}
 	asked := metav1.HasAnnotation(mp.ObjectMeta, clusterv1.PausedAnnotation)
 	c := conditions.Get(mp, clusterv1.PausedCondition)
 	if asked && (c == nil || c.Status == metav1.ConditionTrue) { // nil: core has never seen the MachinePool
-		return false, outcome.Outcome{}
+		return outcome.Outcome{}
 	}
 	if !asked {
 		pause := func() { metav1.SetMetaDataAnnotation(&mp.ObjectMeta, clusterv1.PausedAnnotation, pausedForUpgrade) }
 		why := "the portal may give new nodes the names of old ones in the upgrade to " + wanted
 		if err := writeLogged(ctx, p.Writer, "MachinePool", mp, "Paused the MachinePool", why, pause); err != nil {
-			return false, outcome.Fail(fmt.Errorf("pause MachinePool %s: %w", mp.Name, err))
+			return outcome.Fail(fmt.Errorf("pause MachinePool %s: %w", mp.Name, err))
 		}
 	}
 	pool.machinePool = *mp
-	return true, outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s starts when Cluster API's core manager has paused MachinePool %s. "+
+	return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s starts when Cluster API's core manager has paused MachinePool %s. "+
 		"If this takes long, check that the core manager runs", wanted, mp.Name)
 }
 
-// resumePool ends the pause when no upgrade runs or is about to start, so that the MachinePool is not paused while the portal refuses an
-// upgrade. At other times it removes the nodeRefs whose Node is gone, since core keeps them if the last Node of a pool goes.
-func (k Keeper) resumePool(ctx context.Context, p *pass.Pass, pool *pool, nodes Nodes, keepsPause bool) error {
+// ResumePool ends the pause if no upgrade runs, so that the MachinePool is not paused while the portal refuses an upgrade. At other times it removes
+// the nodeRefs whose Node is gone, since core keeps them if the last Node of a pool goes.
+func (k Keeper) ResumePool(ctx context.Context, p *pass.Pass, members Members, nodes Nodes) error {
+	pool := members.pool
 	if pool == nil {
 		return nil
 	}
-	mp := &pool.machinePool
-	paused, upgrades := pausedByProvider(mp), keepsPause || p.Op().Is(operation.Upgrade)
-	switch {
-	case paused && upgrades:
-		return nil
-	case paused:
-		return k.endPause(ctx, p.Writer, mp)
-	case pool.portalSetsIDs(p.ControlPlane.Spec.ClusterID, nodes):
-		return k.removeNodeRefs(ctx, mp, nodes.gone)
+	switch paused := pausedByProvider(&pool.machinePool); {
+	case paused && !p.Op().Is(operation.Upgrade):
+		return k.endPause(ctx, p.Writer, &pool.machinePool)
+	case !paused && pool.portalSetsIDs(p.ControlPlane.Spec.ClusterID, nodes):
+		return k.removeNodeRefs(ctx, &pool.machinePool, nodes.gone)
 	}
 	return nil
 }

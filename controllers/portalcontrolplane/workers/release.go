@@ -10,8 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,6 +19,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/access"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/pass"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers/drain"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/ownerref"
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/persist"
 )
@@ -103,11 +105,27 @@ func writeLogged(ctx context.Context, writer persist.Writer, kind string, obj cl
 
 // isDrained reports whether the Node is being drained or was. While core drains it, the Node is cordoned and has no mark of ours.
 func isDrained(n *corev1.Node, machines []clusterv1.Machine) bool {
-	if metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainStartedAnnotation) || metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation) {
-		return true
-	}
-	return slices.ContainsFunc(machines, func(m clusterv1.Machine) bool {
-		view := machineView(m, infrav1.PortalMachine{})
-		return view.NodeRef == n.Name && view.Deleting && view.PreTerminate && !view.PreDrain
+	return drain.Begun(n) || drain.Ended(n) || slices.ContainsFunc(machines, func(m clusterv1.Machine) bool {
+		return m.Status.NodeRef.Name == n.Name && drain.ByCore(&m)
 	})
+}
+
+// Draining names a Machine or a Node that is being drained for a scale-down. An upgrade would have to settle that drain first,
+// and drains are undone when the upgrade replaces the node. If the portal refuses the scale-down, the upgrade does not wait for
+// it.
+func Draining(p *pass.Pass, members Members, nodes Nodes) string {
+	for i := range members.Machines {
+		if m := &members.Machines[i]; drain.ByCore(m) {
+			return "Machine " + m.Name
+		}
+	}
+	_, failing := p.Record.Failures[operation.Scale]
+	refused := failing || p.Last.Is(operation.Scale) && p.Last.Result != operation.Succeeded || p.Backoff.Stalls(string(operation.Scale))
+	for i := range nodes.Workers {
+		n := &nodes.Workers[i]
+		if drain.Begun(n) || drain.Ended(n) && util.IsNodeReady(n) && !refused {
+			return "Node " + n.Name
+		}
+	}
+	return ""
 }

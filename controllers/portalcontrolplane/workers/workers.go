@@ -51,7 +51,7 @@ type decision struct {
 }
 
 // Reconcile binds each Machine to a worker node, and keeps the number of workers at the sum of the replicas. It returns the plan, or nil if
-// the number of workers is not known. keepsPause is that of PausePool. The steps are:
+// the number of workers is not known. The steps are:
 //
 //  1. The plan is made from what the replicas ask for and what exists, as the cache shows it, and again with the portal's list of
 //     instances if nodes have to be told apart by it.
@@ -60,7 +60,7 @@ type decision struct {
 //  3. Nothing is changed if workers cannot be told from control nodes.
 //  4. Machines, PortalMachines, Nodes and the pool are written (carryOut).
 //  5. The portal is asked (request).
-func (k Keeper) Reconcile(ctx context.Context, p *pass.Pass, way access.Way, members Members, nodes Nodes, keepsPause bool) (*claims.Plan, outcome.Outcome) {
+func (k Keeper) Reconcile(ctx context.Context, p *pass.Pass, way access.Way, members Members, nodes Nodes) (*claims.Plan, outcome.Outcome) {
 	d, err := k.decide(ctx, p, way.Workload, members, nodes)
 	if read := false; err == nil && d.plan.NeedsPositions {
 		if read, err = k.Memory.readPositions(ctx, p, nodes.Workers); read {
@@ -84,7 +84,7 @@ func (k Keeper) Reconcile(ctx context.Context, p *pass.Pass, way access.Way, mem
 		return plan, o
 	}
 	k.noticeOtherManager(p, d)
-	drains, failed, o := k.carryOut(ctx, p, way.Workload.Client(), d, keepsPause)
+	drains, failed, o := k.carryOut(ctx, p, way.Workload.Client(), d)
 	k.Memory.failed = failed
 	switch {
 	case !o.IsDone():

@@ -19,14 +19,11 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/persist"
 )
 
-// carryOut lets core go on with a paused MachinePool, and does the writes of the plan. It returns what the provider's own drains wait for,
+// carryOut does the writes of the plan. It returns what the provider's own drains wait for,
 // by Node, and the objects that could not be written.
 func (k Keeper) carryOut(
-	ctx context.Context, p *pass.Pass, workload client.Client, d *decision, keepsPause bool,
+	ctx context.Context, p *pass.Pass, workload client.Client, d *decision,
 ) (drains map[string]string, failed failures, o outcome.Outcome) {
-	if err := k.resumePool(ctx, p, d.members.pool, d.nodes, keepsPause); err != nil {
-		return nil, failed, outcome.Fail(err)
-	}
 	drains = map[string]string{}
 	for _, w := range d.plan.Writes {
 		if failed.concern(w) {

@@ -21,7 +21,23 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
+
+// ByCore reports whether core drains the Node of the Machine, or has drained it: the provider lets it go past the hook before the drain, not yet
+// past the one after it.
+func ByCore(m *clusterv1.Machine) bool {
+	return !m.DeletionTimestamp.IsZero() && !metav1.HasAnnotation(m.ObjectMeta, infrav1.PreDrainHook) && metav1.HasAnnotation(m.ObjectMeta, infrav1.PreTerminateHook)
+}
+
+// Begun reports whether the provider is draining the Node.
+func Begun(n *corev1.Node) bool {
+	return metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainStartedAnnotation)
+}
+
+// Ended reports whether the Node was drained, by core or by the provider, and waits for its removal.
+func Ended(n *corev1.Node) bool { return metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation) }
 
 // Rules are what a Machine says about the drain of its Node. They are noted on the Node when the Machine gives it up, because
 // the Machine and its MachineSet may be gone when the Node is drained.
