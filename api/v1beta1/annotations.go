@@ -42,10 +42,6 @@ const (
 	// their own. The provider uses the kubeconfig, if its content is allowed, and never replaces it.
 	UserManagedAnnotation = "infrastructure.cluster.x-k8s.io/user-managed"
 
-	// ShieldAnnotation marks a Machine whose annotation cluster.x-k8s.io/skip-remediation was set by the provider, which removes
-	// both again.
-	ShieldAnnotation = "infrastructure.cluster.x-k8s.io/portal-shield"
-
 	// PreDrainHook holds a Machine that is being deleted until the provider has decided which node is removed with it.
 	PreDrainHook = clusterv1.PreDrainDeleteHookAnnotationPrefix + "/portal"
 
@@ -107,10 +103,6 @@ const (
 	// DrainRulesAnnotation is on a Node that a Machine gave up. Its value has what the Machine said about the drain of the Node, as
 	// JSON: its labels, by which MachineDrainRules select it, its timeouts, and what it was excluded from.
 	DrainRulesAnnotation = "infrastructure.cluster.x-k8s.io/drain-rules"
-
-	// RemediatedAnnotation is on a Node whose Machine a MachineHealthCheck had replaced. Its value is the time when the Machine
-	// gave the Node back (RFC 3339). The next Machine on the Node is not remediated until the Node is healthy again.
-	RemediatedAnnotation = "infrastructure.cluster.x-k8s.io/remediated"
 
 	// BatchAnnotation is on a Node that a scale or an upgrade of the portal made. Its value is the id of that operation. Nodes of one
 	// operation join in any order, so their ages do not tell which of them the portal removes first.

@@ -29,10 +29,11 @@ var unused = []string{"PortalClusterIdentity", "PortalMachinePool", "PortalMachi
 
 // annotations lists the annotations that today's code reads or writes, and that releases may have written.
 var annotations = []string{
-	infrav1.OperationAnnotation, infrav1.RecordAnnotation, infrav1.NetworkAnnotation, infrav1.ShieldAnnotation, infrav1.OwnerAnnotation,
-	infrav1.DrainStartedAnnotation, infrav1.DrainedAnnotation, infrav1.RemediatedAnnotation, infrav1.ScaleDownDisabledAnnotation,
+	infrav1.OperationAnnotation, infrav1.RecordAnnotation, infrav1.NetworkAnnotation, infrav1.OwnerAnnotation,
+	infrav1.DrainStartedAnnotation, infrav1.DrainedAnnotation, infrav1.ScaleDownDisabledAnnotation,
 	infrav1.PreDrainHook, infrav1.PreTerminateHook,
 	"infrastructure.cluster.x-k8s.io/fetched-at", "infrastructure.cluster.x-k8s.io/fetched-after", // of the kubeconfig Secret
+	"infrastructure.cluster.x-k8s.io/portal-shield", "infrastructure.cluster.x-k8s.io/remediated", // of Machines and Nodes. Nothing reads them any more
 }
 
 // TestRead checks that today's code reads the objects that each release has written.

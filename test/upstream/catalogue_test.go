@@ -34,8 +34,6 @@ var catalogue = []row{
 	{text: "When upgrading a workload cluster using ClusterClass [ClusterClass]", runs: true, patches: []string{"framework/cluster_topology_helpers.go"},
 		why: "The quick start's hook upgrades a MachineDeployment and a MachinePool."},
 	{text: "When testing MachineDeployment scale out/in", runs: true},
-	{text: "When testing MachineDeployment remediation", runs: true,
-		why: "The new Machine gets the old node, which a stand-in for the portal's staff repairs."},
 	{text: "When testing MachinePools", runs: true, patches: []string{"e2e/machine_pool.go"},
 		why: "Scaled out, in and to zero."},
 	{text: "When performing cluster deletion with ClusterClass [ClusterClass]", runs: true},
@@ -73,6 +71,7 @@ var catalogue = []row{
 	{text: "When testing KCP infra adoption [ClusterClass]", why: kubeadmMachines},
 	{text: "When testing KCP and MachineDeployment rolling upgrades and in-place taint propagation", why: kubeadmMachines},
 	{text: "When testing KCP remediation", why: kubeadmMachines},
+	{text: "When testing MachineDeployment remediation", why: "The provider keeps bound Machines from remediation: a new Machine would get the same node."},
 	{text: "When a worker joins with kubeadm with an older version than the control plane", why: "It is about kubeadm join. The portal joins its nodes."},
 }
 

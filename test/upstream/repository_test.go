@@ -37,8 +37,7 @@ func writeRepository(artifacts string) string {
           replicas: 1
 `
 	for flavor, text := range map[string]string{
-		"md-remediation": read(filepath.Join(release, "cluster-template.yaml")) + "\n---\n" + read(filepath.Join("flavors", "md-remediation.yaml")),
-		"topology-pool":  topology + withPool,
+		"topology-pool": topology + withPool,
 		// The autoscaler sets the replicas.
 		"topology-autoscaler": strings.Replace(topology, replicas, `          metadata:
             annotations:

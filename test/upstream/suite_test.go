@@ -100,7 +100,7 @@ func configure() *clusterctl.E2EConfig {
 	}
 	for _, wait := range []string{
 		"controllers", "cluster", "control-plane", "worker-nodes", "machine-pool-nodes", "delete-cluster", "machine-upgrade", "machine-deployment-upgrade",
-		"machine-pool-upgrade", "machine-remediation", "autoscaler", "deployment-available", "machine-deleted",
+		"machine-pool-upgrade", "autoscaler", "deployment-available", "machine-deleted",
 	} {
 		intervals["default/wait-"+wait] = []string{"20m", "2s"}
 	}

@@ -17,59 +17,34 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
 )
 
-// replaced waits until a Machine that is not among the first ones holds the node and is shielded, and checks for hours that there is no other.
-func (w *World) replaced(first []string, node string) {
-	w.Helper()
-	others := func() []string {
-		return slices.DeleteFunc(w.machineNames(), func(one string) bool { return slices.Contains(first, one) })
-	}
-	w.Until("one Machine is replaced", Patience, func() string {
-		for _, m := range w.Machines() {
-			if m.Status.NodeRef.Name == node && m.DeletionTimestamp.IsZero() && !slices.Contains(first, m.Name) {
-				return ""
-			}
-		}
-		return "no other Machine holds the node"
-	})
-	names := others()
-	w.Let(3 * time.Hour)
-	Equal(w, "Machines that are not the first", others(), names)
-	Equal(w, "how many", len(names), 1)
-}
-
-// TestUnhealthyNodes has a MachineHealthCheck. A Node object is deleted by mistake, a node gets a condition of trouble, and a kubelet stops. Each time
-// one Machine is replaced at most, because the new one gets the same node. The portal is asked only for the node whose Node object is missing.
+// TestUnhealthyNodes has a MachineHealthCheck. A node gets a condition of trouble, a kubelet stops, and a Node object is deleted by mistake. No Machine
+// is replaced, because the new one would get the same node. The portal is asked only for the node whose Node object is missing.
 func TestUnhealthyNodes(t *testing.T) {
 	const trouble corev1.NodeConditionType = "DiskTrouble"
 	tale(t, func(w *World) {
 		w.CreateCluster(2)
 		w.Settle(2)
-		before := w.uids()
+		before, machines := w.uids(), w.machineNames()
 		w.checkHealth(600, unhealthy(trouble, corev1.ConditionTrue), unhealthy(corev1.NodeReady, corev1.ConditionUnknown))
-		first, node := w.machineNames(), w.Workers()[0].Name
-		w.setNodeCondition(node, trouble, corev1.ConditionTrue)
-		w.replaced(first, node)
-		w.setNodeCondition(node, trouble, corev1.ConditionFalse)
-		w.Settle(2)
-
-		first, node = w.machineNames(), w.Workers()[1].Name
-		w.setNodeCondition(node, corev1.NodeReady, corev1.ConditionUnknown)
-		w.See(theControl(), infrav1.WorkersReadyCondition, "False "+infrav1.NodesNotReadyReason, node, "ask its support")
-		w.replaced(first, node)
-		w.setNodeCondition(node, corev1.NodeReady, corev1.ConditionTrue)
+		first, second := w.Workers()[0], w.Workers()[1]
+		w.setNodeCondition(first.Name, trouble, corev1.ConditionTrue)
+		w.setNodeCondition(second.Name, corev1.NodeReady, corev1.ConditionUnknown)
+		w.See(theControl(), infrav1.WorkersReadyCondition, "False "+infrav1.NodesNotReadyReason, second.Name, "ask its support")
+		w.Let(3 * time.Hour)
+		Equal(w, "Machines", w.machineNames(), machines)
+		w.setNodeCondition(first.Name, trouble, corev1.ConditionFalse)
+		w.setNodeCondition(second.Name, corev1.NodeReady, corev1.ConditionTrue)
 		w.Settle(2)
 		Equal(w, "worker Nodes", w.uids(), before)
 		w.Asked("create")
 
-		first = w.machineNames()
-		w.must(w.workloads.get(w.Portal.Clusters()[0].ID).client.Delete(context.Background(), w.Workers()[0]))
+		w.must(w.workloads.get(w.Portal.Clusters()[0].ID).client.Delete(context.Background(), first))
 		w.See(theControl(), infrav1.WorkersReadyCondition, "False")
 		w.Let(time.Minute)
 		w.Asked("create")
 		w.Settle(2) // the provider has asked for the size that there should be, and the portal has repaired its cluster
 		w.Asked("create", "scale")
-		replaced := slices.DeleteFunc(w.machineNames(), func(one string) bool { return slices.Contains(first, one) })
-		Equal(w, "Machines that were replaced", len(replaced), 1)
+		Equal(w, "Machines", w.machineNames(), machines)
 		w.End()
 	})
 }
@@ -97,7 +72,6 @@ func TestUpgradeThatReplacesNodes(t *testing.T) {
 			w.See(theControl(), infrav1.VersionUpToDateCondition, "False Upgrading", fmt.Sprintf(". %d of 3 workers run %s", i, newVersion))
 			w.Until("each worker has its Machine", Patience, func() string { return diff(fmt.Sprint(len(w.bound(name)), len(w.Workers())), "3 3") })
 			w.Let(time.Hour)
-			Equal(w, "Machines that are shielded", w.shielded(), machines)
 			w.Heal(held)
 		}
 		w.Upgraded(newVersion)

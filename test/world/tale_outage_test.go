@@ -141,15 +141,14 @@ func TestCrashInsideCalls(t *testing.T) {
 	})
 }
 
-// upgradeInsideCrash kills the provider after the portal has started an upgrade and before it answers. The next one shields the Machines, and
-// VersionUpToDate is not True while a worker runs the old version.
+// upgradeInsideCrash kills the provider after the portal has started an upgrade and before it answers. VersionUpToDate is not True
+// while a worker runs the old version.
 func (w *World) upgradeInsideCrash() {
 	w.Helper()
 	w.Strike(emulator.Fault{ID: "upgrade", Path: upgradeRoute, Delay: 30 * time.Second, After: true, Job: emulator.JobStuck, Count: 1})
 	w.SetVersion(newVersion)
 	w.Until("the portal upgrades", Patience, func() string { return diff(string(w.Portal.Clusters()[0].State), string(emulator.ClusterUpgrading)) })
 	w.Restart()
-	w.Until("the Machines are shielded", Patience, func() string { return diff(fmt.Sprint(len(w.shielded())), "4") })
 	w.See(theControl(), infrav1.VersionUpToDateCondition, "False")
 	w.Heal("upgrade")
 	w.See(theControl(), infrav1.VersionUpToDateCondition, "True")
@@ -172,17 +171,6 @@ func (w *World) running() operation.Type {
 		return op.Type
 	}
 	return ""
-}
-
-// shielded are the names of the Machines that MachineHealthChecks leave alone.
-func (w *World) shielded() (names []string) {
-	for _, m := range w.Machines() {
-		if metav1.HasAnnotation(m.ObjectMeta, infrav1.ShieldAnnotation) {
-			names = append(names, m.Name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
 // TestRestartKeepsAvailable ends the provider. When the next one starts, the portal answers slowly and at first with 429, and the API server of

@@ -65,9 +65,6 @@ func applyToNode(n *corev1.Node, seen, want claims.Node) {
 	if want.Batch != seen.Batch {
 		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.BatchAnnotation, want.Batch)
 	}
-	if !want.Remediated.Equal(seen.Remediated) {
-		setTime(n, infrav1.RemediatedAnnotation, want.Remediated)
-	}
 	switch {
 	case want.ScaleDownDisabled == seen.ScaleDownDisabled:
 	case want.ScaleDownDisabled:

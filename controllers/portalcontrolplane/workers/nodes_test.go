@@ -57,7 +57,6 @@ func TestApplyToNode(t *testing.T) {
 	type node = claims.Node
 	mark := func(n *node) { n.DrainState = claims.DrainState{Cordoned: true, Drained: at} }
 	uncordon := func(n *node) { n.DrainState = claims.DrainState{} }
-	remediated := func(n *node) { n.Remediated = at }
 	draining := node{DrainState: claims.DrainState{Cordoned: true, DrainStarted: at.Add(-time.Hour)}}
 	tests := map[string]struct {
 		seen         node
@@ -74,11 +73,8 @@ func TestApplyToNode(t *testing.T) {
 			changes{cordon, theirs, taint("their.example/taint"), taint(autoscalerTaint), note(infrav1.DrainedAnnotation, earlier), note(infrav1.DrainStartedAnnotation, earlier)},
 			changes{theirs, taint("their.example/taint")}},
 		"uncordon: what is no record of a drain stays": {draining, uncordon,
-			changes{cordon, note(infrav1.RemediatedAnnotation, earlier), note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")},
-			changes{note(infrav1.RemediatedAnnotation, earlier), note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")}},
-		"remediated once more": {node{Remediated: at.Add(-time.Hour)}, remediated, changes{note(infrav1.RemediatedAnnotation, earlier)}, changes{note(infrav1.RemediatedAnnotation, now)}},
-		"forget the remediation": {node{Remediated: at}, func(n *node) { n.Remediated = time.Time{} },
-			changes{cordon, theirs, note(infrav1.RemediatedAnnotation, earlier)}, changes{cordon, theirs}},
+			changes{cordon, note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")},
+			changes{note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")}},
 		"disable scale-down": {node{}, func(n *node) { n.ScaleDownDisabled = true },
 			changes{theirs}, changes{theirs, note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")}},
 		"enable scale-down": {node{ScaleDownDisabled: true}, func(n *node) { n.ScaleDownDisabled = false },
@@ -88,8 +84,8 @@ func TestApplyToNode(t *testing.T) {
 		"note the rules of a drain": {node{}, func(n *node) { n.DrainRules = "rules" }, changes{cordon, theirs}, changes{cordon, theirs, note(infrav1.DrainRulesAnnotation, "rules")}},
 		"what does not differ stays": {draining, func(*node) {}, changes{theirs, note(infrav1.DrainedAnnotation, "by hand")},
 			changes{theirs, note(infrav1.DrainedAnnotation, "by hand")}},
-		"all at once": {draining, func(n *node) { mark(n); remediated(n); n.DrainRules, n.ProviderID = "rules", "portal://c/w" }, changes{cordon, note(infrav1.DrainStartedAnnotation, earlier)},
-			changes{cordon, note(infrav1.DrainedAnnotation, now), note(infrav1.RemediatedAnnotation, now), note(infrav1.DrainRulesAnnotation, "rules"),
+		"all at once": {draining, func(n *node) { mark(n); n.DrainRules, n.ProviderID = "rules", "portal://c/w" }, changes{cordon, note(infrav1.DrainStartedAnnotation, earlier)},
+			changes{cordon, note(infrav1.DrainedAnnotation, now), note(infrav1.DrainRulesAnnotation, "rules"),
 				func(n *corev1.Node) { n.Spec.ProviderID = "portal://c/w" }}},
 	}
 	for title, test := range tests {

@@ -75,7 +75,6 @@ func (k Keeper) restoreNodes(ctx context.Context, p *pass.Pass, way access.Way, 
 			if isDrained(n, machines) {
 				setDrainState(n, claims.DrainState{})
 			}
-			delete(n.Annotations, infrav1.RemediatedAnnotation)
 			delete(n.Annotations, infrav1.DrainRulesAnnotation)
 			delete(n.Annotations, infrav1.BatchAnnotation)
 			enableScaleDown(n)

@@ -61,7 +61,7 @@ func TestReport(t *testing.T) {
 			"Normal MachineMoved Machine m1 moved from Node n1 to Node n2: reason"},
 		"a write that was not made": {machine(claims.WriteClaim, func(*claims.Machine) {}), "", ""},
 		"nothing that a user watches": {
-			machine(claims.WriteMachine, func(m *claims.Machine) { m.Shielded = true }), "Kept MachineHealthChecks from remediating the Machine m1 n1 reason", ""},
+			machine(claims.WriteMachine, func(m *claims.Machine) { m.DeleteFirst = true }), "Marked the Machine to be deleted first m1 n1 reason", ""},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

@@ -96,7 +96,7 @@ func WatchedNodes(ctx context.Context, p *pass.Pass, way access.Way) (Nodes, out
 func annotationsOf(n *corev1.Node) map[string]string {
 	all := map[string]string{}
 	for _, key := range []string{
-		infrav1.DrainStartedAnnotation, infrav1.DrainedAnnotation, infrav1.RemediatedAnnotation, infrav1.ScaleDownDisabledAnnotation,
+		infrav1.DrainStartedAnnotation, infrav1.DrainedAnnotation, infrav1.ScaleDownDisabledAnnotation,
 		infrav1.DrainRulesAnnotation, infrav1.BatchAnnotation, scaleDownDisabled, clusterv1.OwnerNameAnnotation,
 	} {
 		if value, found := n.Annotations[key]; found {

@@ -32,7 +32,7 @@ func fullNode() *corev1.Node {
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
 	}}
 	for _, key := range []string{
-		infrav1.DrainStartedAnnotation, infrav1.DrainedAnnotation, infrav1.RemediatedAnnotation, infrav1.ScaleDownDisabledAnnotation,
+		infrav1.DrainStartedAnnotation, infrav1.DrainedAnnotation, infrav1.ScaleDownDisabledAnnotation,
 	} {
 		n.Annotations[key] = now.UTC().Format(time.RFC3339)
 	}
@@ -54,9 +54,8 @@ func TestTrimmedNodeReadsTheSame(t *testing.T) {
 	full := fullNode()
 	trimmed := TrimNode(fullNode())
 	read := func(n *corev1.Node) map[string]any {
-		checks := healthChecks{nodes: []clusterv1.UnhealthyNodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}}
 		return map[string]any{
-			"view": nodeViews([]corev1.Node{*n}, checks, nil, nil, 0), "labels": n.Labels, "control": isControlNode(*n), "annotations": annotationsOf(n),
+			"view": nodeViews([]corev1.Node{*n}, nil, nil, 0), "labels": n.Labels, "control": isControlNode(*n), "annotations": annotationsOf(n),
 			"capacity": n.Status.Capacity, "version": n.Status.NodeInfo.KubeletVersion, "arch": n.Status.NodeInfo.Architecture,
 			"system": n.Status.NodeInfo.OperatingSystem, "version of the object": n.ResourceVersion,
 		}

@@ -4,7 +4,6 @@ package workers
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +13,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/pass"
@@ -74,7 +72,7 @@ func viewOf(p *pass.Pass, d Desired) claims.View {
 }
 
 // machineViews returns the Machines for a plan. recorded is what the portal cluster was created with, if that is known.
-func machineViews(members Members, recorded *infrav1.WorkerParameters, checks healthChecks) []claims.Machine {
+func machineViews(members Members, recorded *infrav1.WorkerParameters) []claims.Machine {
 	byName := map[string]infrav1.PortalMachine{}
 	for _, pm := range members.portalMachines {
 		byName[pm.Name] = pm
@@ -91,7 +89,6 @@ func machineViews(members Members, recorded *infrav1.WorkerParameters, checks he
 			view.ClaimProviderID, view.PortalMachineDeleted = view.ProviderID, true
 		}
 		view.TemplateMismatch = found && recorded != nil && pm.Spec.WorkerParameters != *recorded
-		view.HasUnhealthyCondition = checks.machineUnhealthy(&m)
 		views = append(views, view)
 	}
 	return views
@@ -106,8 +103,6 @@ func machineView(m clusterv1.Machine, pm infrav1.PortalMachine) claims.Machine {
 		Owner:                cmp.Or(m.Labels[clusterv1.MachineDeploymentNameLabel], m.Labels[clusterv1.MachineSetNameLabel], "/"+m.Name), // no name has a slash
 		Outdated:             conditions.GetReason(&m, clusterv1.MachineUpToDateCondition) == clusterv1.MachineNotUpToDateReason,
 		DeleteFirst:          metav1.HasAnnotation(m.ObjectMeta, clusterv1.DeleteMachineAnnotation),
-		Unhealthy:            conditions.IsFalse(&m, clusterv1.MachineHealthCheckSucceededCondition),
-		Shielded:             metav1.HasAnnotation(m.ObjectMeta, infrav1.ShieldAnnotation),
 		Deleting:             !m.DeletionTimestamp.IsZero() || !pm.DeletionTimestamp.IsZero(),
 		PreDrain:             metav1.HasAnnotation(m.ObjectMeta, infrav1.PreDrainHook),
 		PreTerminate:         metav1.HasAnnotation(m.ObjectMeta, infrav1.PreTerminateHook),
@@ -141,19 +136,18 @@ func othersHooks(m *clusterv1.Machine) (hooks []string) {
 // nodeViews returns the worker Nodes for a plan. pinned are those with Pods that must not be evicted, if the cluster is autoscaled.
 // positions are those in the portal's list of instances, as far as they are known. The clock of the API server is behind the manager's by
 // that much.
-func nodeViews(workers []corev1.Node, checks healthChecks, pinned map[string]bool, positions map[string]int, clockBehind time.Duration) []claims.Node {
+func nodeViews(workers []corev1.Node, pinned map[string]bool, positions map[string]int, clockBehind time.Duration) []claims.Node {
 	var views []claims.Node
 	for i := range workers {
 		n := &workers[i]
 		view := claims.Node{
 			Name: n.Name, UID: string(n.UID), ProviderID: n.Spec.ProviderID, Created: n.CreationTimestamp.Time,
-			Ready: util.IsNodeReady(n), NotReadySince: notReadySince(n, clockBehind), HasUnhealthyCondition: checks.nodeUnhealthy(n),
+			Ready: util.IsNodeReady(n), NotReadySince: notReadySince(n, clockBehind),
 			LastMachineSet: n.Annotations[clusterv1.OwnerNameAnnotation], Uninitialized: tainted(n, uninitializedTaint),
 			DrainState: claims.DrainState{
 				Cordoned: n.Spec.Unschedulable, TaintedByAutoscaler: tainted(n, autoscalerTaint),
 				DrainStarted: timeIn(n, infrav1.DrainStartedAnnotation), Drained: timeIn(n, infrav1.DrainedAnnotation),
 			},
-			Remediated:        timeIn(n, infrav1.RemediatedAnnotation),
 			Batch:             n.Annotations[infrav1.BatchAnnotation],
 			Position:          positions[n.Name],
 			DrainRules:        n.Annotations[infrav1.DrainRulesAnnotation],
@@ -188,47 +182,4 @@ func timeIn(n *corev1.Node, annotation string) time.Time {
 		return t
 	}
 	return n.CreationTimestamp.Add(time.Second)
-}
-
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks,verbs=get;list;watch
-
-// healthChecks are the conditions that the MachineHealthChecks of a Cluster act on. Their timeouts do not matter here: a Machine
-// is protected from remediation as long as a condition holds that would lead to it.
-type healthChecks struct {
-	nodes    []clusterv1.UnhealthyNodeCondition
-	machines []clusterv1.UnhealthyMachineCondition
-}
-
-// healthChecks reads the MachineHealthChecks of the Cluster.
-func (k Keeper) healthChecks(ctx context.Context, cluster *clusterv1.Cluster) (healthChecks, error) {
-	all := &clusterv1.MachineHealthCheckList{}
-	if err := k.Client.List(ctx, all, client.InNamespace(cluster.Namespace)); err != nil {
-		return healthChecks{}, err
-	}
-	return healthChecksOf(cluster, all.Items), nil
-}
-
-func healthChecksOf(cluster *clusterv1.Cluster, all []clusterv1.MachineHealthCheck) (checks healthChecks) {
-	for _, check := range all {
-		if check.Spec.ClusterName == cluster.Name {
-			checks.nodes = append(checks.nodes, check.Spec.Checks.UnhealthyNodeConditions...)
-			checks.machines = append(checks.machines, check.Spec.Checks.UnhealthyMachineConditions...)
-		}
-	}
-	return checks
-}
-
-// nodeUnhealthy reports whether a MachineHealthCheck would replace the Machine of the Node.
-func (h healthChecks) nodeUnhealthy(n *corev1.Node) bool {
-	return slices.ContainsFunc(h.nodes, func(c clusterv1.UnhealthyNodeCondition) bool {
-		return slices.ContainsFunc(n.Status.Conditions, func(has corev1.NodeCondition) bool { return has.Type == c.Type && has.Status == c.Status })
-	})
-}
-
-// machineUnhealthy reports whether a MachineHealthCheck would replace the Machine for one of its own conditions.
-func (h healthChecks) machineUnhealthy(m *clusterv1.Machine) bool {
-	return slices.ContainsFunc(h.machines, func(c clusterv1.UnhealthyMachineCondition) bool {
-		has := conditions.Get(m, c.Type)
-		return has != nil && has.Status == c.Status
-	})
 }

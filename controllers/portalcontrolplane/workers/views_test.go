@@ -75,7 +75,6 @@ func TestNodeViews(t *testing.T) {
 		change(&view)
 		return view
 	}
-	broken := []clusterv1.UnhealthyNodeCondition{{Type: "Broken", Status: corev1.ConditionTrue}}
 	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus) func(*corev1.Node) {
 		return func(n *corev1.Node) {
 			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: kind, Status: status, LastTransitionTime: metav1.NewTime(moment)})
@@ -88,7 +87,6 @@ func TestNodeViews(t *testing.T) {
 	}{
 		"Ready":                     {nodeWith(condition(corev1.NodeReady, corev1.ConditionTrue)), false, plain(func(n *claims.Node) { n.Ready = true })},
 		"not Ready":                 {nodeWith(condition(corev1.NodeReady, corev1.ConditionUnknown)), false, plain(func(n *claims.Node) { n.NotReadySince = moment })},
-		"sick":                      {nodeWith(condition("Broken", corev1.ConditionTrue)), false, plain(func(n *claims.Node) { n.HasUnhealthyCondition = true })},
 		"cordoned":                  {nodeWith(cordon), false, plain(func(n *claims.Node) { n.Cordoned = true })},
 		"with a providerID":         {nodeWith(func(n *corev1.Node) { n.Spec.ProviderID = "cloud://w" }), false, plain(func(n *claims.Node) { n.ProviderID = "cloud://w" })},
 		"held by a Machine before":  {nodeWith(note(clusterv1.OwnerNameAnnotation, "a-1")), false, plain(func(n *claims.Node) { n.LastMachineSet = "a-1" })},
@@ -96,7 +94,6 @@ func TestNodeViews(t *testing.T) {
 		"not initialized":           {nodeWith(taint(uninitializedTaint)), false, plain(func(n *claims.Node) { n.Uninitialized = true })},
 		"being drained":             {nodeWith(note(infrav1.DrainStartedAnnotation, stamp)), false, plain(func(n *claims.Node) { n.DrainStarted = moment })},
 		"drained":                   {nodeWith(note(infrav1.DrainedAnnotation, stamp)), false, plain(func(n *claims.Node) { n.Drained = moment })},
-		"remediated":                {nodeWith(note(infrav1.RemediatedAnnotation, stamp)), false, plain(func(n *claims.Node) { n.Remediated = moment })},
 		"pinned by a Pod":           {nodeWith(), true, plain(func(n *claims.Node) { n.Pinned = true })},
 		"protected by the provider": {nodeWith(note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")), false,
 			plain(func(n *claims.Node) { n.ScaleDownDisabled = true })},
@@ -107,7 +104,7 @@ func TestNodeViews(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			pinned := map[string]bool{"w": test.pinned, "another": true}
-			if diff := gocmp.Diff([]claims.Node{test.want}, nodeViews([]corev1.Node{*test.node}, healthChecks{nodes: broken}, pinned, nil, 0)); diff != "" {
+			if diff := gocmp.Diff([]claims.Node{test.want}, nodeViews([]corev1.Node{*test.node}, pinned, nil, 0)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -141,12 +138,10 @@ func TestMachineView(t *testing.T) {
 		change both
 		want   claims.Machine
 	}{
-		"new":                  {func(*clusterv1.Machine, *infrav1.PortalMachine) {}, claims.Machine{}},
-		"with hooks":           {annotate(infrav1.PreDrainHook, infrav1.PreTerminateHook), claims.Machine{PreDrain: true, PreTerminate: true}},
-		"to be deleted first":  {annotate(clusterv1.DeleteMachineAnnotation), claims.Machine{DeleteFirst: true}},
-		"shielded":             {annotate(infrav1.ShieldAnnotation, clusterv1.MachineSkipRemediationAnnotation), claims.Machine{Shielded: true}},
-		"shielded by the user": {annotate(clusterv1.MachineSkipRemediationAnnotation), claims.Machine{}},
-		"core drains it":       {deleting(clusterv1.MachineDeletingDrainingNodeReason), claims.Machine{Deleting: true}},
+		"new":                 {func(*clusterv1.Machine, *infrav1.PortalMachine) {}, claims.Machine{}},
+		"with hooks":          {annotate(infrav1.PreDrainHook, infrav1.PreTerminateHook), claims.Machine{PreDrain: true, PreTerminate: true}},
+		"to be deleted first": {annotate(clusterv1.DeleteMachineAnnotation), claims.Machine{DeleteFirst: true}},
+		"core drains it":      {deleting(clusterv1.MachineDeletingDrainingNodeReason), claims.Machine{Deleting: true}},
 		"core has drained it": {func(m *clusterv1.Machine, pm *infrav1.PortalMachine) {
 			deleting(clusterv1.MachineDeletingWaitingForPreTerminateHookReason)(m, pm)
 			m.Status.Deletion = &clusterv1.MachineDeletionStatus{NodeDrainStartTime: *now}
@@ -169,7 +164,6 @@ func TestMachineView(t *testing.T) {
 		"its PortalMachine deleted": {func(_ *clusterv1.Machine, pm *infrav1.PortalMachine) { pm.DeletionTimestamp = now }, claims.Machine{Deleting: true, PortalMachineDeleted: true}},
 		"of an older revision":      {condition(clusterv1.MachineUpToDateCondition, metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason), claims.Machine{Outdated: true}},
 		"of an older version only":  {condition(clusterv1.MachineUpToDateCondition, metav1.ConditionFalse, "Updating"), claims.Machine{}},
-		"unhealthy":                 {condition(clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionFalse, "Any"), claims.Machine{Unhealthy: true}},
 		"of a MachineDeployment": {func(m *clusterv1.Machine, _ *infrav1.PortalMachine) {
 			m.Labels = map[string]string{clusterv1.MachineSetNameLabel: "a-1", clusterv1.MachineDeploymentNameLabel: "a"}
 		}, claims.Machine{MachineSet: "a-1", Owner: "a", DrainRules: `{"labels":{"cluster.x-k8s.io/deployment-name":"a","cluster.x-k8s.io/set-name":"a-1"}}`}},
@@ -211,19 +205,17 @@ func TestMachineViews(t *testing.T) {
 		Machines:       []clusterv1.Machine{machine("m1", "c1", false), machine("m2", "c2", false), machine("m3", "c3", false), machine("m4", "c4", true)},
 		portalMachines: []infrav1.PortalMachine{claim("c2", "large"), claim("c1", "small")},
 	}
-	all.Machines[0].Status.Conditions = []metav1.Condition{{Type: "Licensed", Status: metav1.ConditionFalse}}
-	checks := healthChecks{machines: []clusterv1.UnhealthyMachineCondition{{Type: "Licensed", Status: metav1.ConditionFalse}}}
 	want := []claims.Machine{
-		{Name: "m1", Owner: "/m1", DrainRules: "{}", ProviderID: "cloud://m1", ClaimProviderID: "cloud://c1", HasUnhealthyCondition: true},
+		{Name: "m1", Owner: "/m1", DrainRules: "{}", ProviderID: "cloud://m1", ClaimProviderID: "cloud://c1"},
 		{Name: "m2", Owner: "/m2", DrainRules: "{}", ProviderID: "cloud://m2", ClaimProviderID: "cloud://c2", TemplateMismatch: true},
 		// m3 has no PortalMachine yet, and m4's was deleted by hand
 		{Name: "m4", Owner: "/m4", DrainRules: "{}", ProviderID: "cloud://m4", ClaimProviderID: "cloud://m4", Deleting: true, PortalMachineDeleted: true},
 	}
-	if diff := gocmp.Diff(want, machineViews(all, &infrav1.WorkerParameters{ServiceOfferingID: "small"}, checks)); diff != "" {
+	if diff := gocmp.Diff(want, machineViews(all, &infrav1.WorkerParameters{ServiceOfferingID: "small"})); diff != "" {
 		t.Error(diff)
 	}
 	// adopted: the parameters of the workers are unknown
-	if views := machineViews(all, nil, checks); views[1].TemplateMismatch {
+	if views := machineViews(all, nil); views[1].TemplateMismatch {
 		t.Error("the workers of an adopted cluster are not known, and differ from the template")
 	}
 }

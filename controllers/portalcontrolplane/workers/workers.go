@@ -5,7 +5,6 @@ package workers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -107,14 +106,10 @@ func (k Keeper) decide(ctx context.Context, p *pass.Pass, workload access.Worklo
 	if !d.desired.known {
 		return d, nil
 	}
-	checks, err := k.healthChecks(ctx, p.Cluster)
-	if err != nil {
-		return nil, fmt.Errorf("list MachineHealthChecks: %w", err)
-	}
 	d.pins = k.Memory.lookAtPods(ctx, workload.Client(), d.desired)
 	view := viewOf(p, d.desired)
-	view.Machines = machineViews(members, p.Record.Workers, checks)
-	view.Nodes = nodeViews(nodes.Workers, checks, d.pins.on(nodes.Workers), k.Memory.positions, workload.ClockBehind())
+	view.Machines = machineViews(members, p.Record.Workers)
+	view.Nodes = nodeViews(nodes.Workers, d.pins.on(nodes.Workers), k.Memory.positions, workload.ClockBehind())
 	for i := range view.Nodes {
 		view.Nodes[i].Refused = k.Memory.failed.node(view.Nodes[i].Name)
 	}

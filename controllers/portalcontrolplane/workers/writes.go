@@ -106,27 +106,19 @@ func applyToMachine(m *clusterv1.Machine, seen, want claims.Machine) {
 	if want.DeleteFirst && !seen.DeleteFirst {
 		metav1.SetMetaDataAnnotation(&m.ObjectMeta, clusterv1.DeleteMachineAnnotation, "")
 	}
-	theirs := metav1.HasAnnotation(m.ObjectMeta, clusterv1.MachineSkipRemediationAnnotation) // set by the user, if there is no shield
-	switch {
-	case want.Shielded == seen.Shielded:
-	case want.Shielded && !theirs:
-		metav1.SetMetaDataAnnotation(&m.ObjectMeta, clusterv1.MachineSkipRemediationAnnotation, "")
-		metav1.SetMetaDataAnnotation(&m.ObjectMeta, infrav1.ShieldAnnotation, "")
-	case !want.Shielded:
-		delete(m.Annotations, infrav1.ShieldAnnotation)
-		if m.Annotations[clusterv1.MachineSkipRemediationAnnotation] == "" { // otherwise the user has set it since
-			delete(m.Annotations, clusterv1.MachineSkipRemediationAnnotation)
-		}
-	}
 }
 
-// setHook puts a hook on a Machine that is not being deleted, or removes it.
+// setHook puts a hook on a Machine that is not being deleted, or removes it. With the hooks comes core's annotation that keeps
+// MachineHealthChecks from replacing the Machine: the next one would get the same node, which only the portal can repair. It stays.
 func setHook(m *clusterv1.Machine, hook string, on bool) {
-	switch {
-	case !on:
+	if !on {
 		delete(m.Annotations, hook)
-	case m.DeletionTimestamp.IsZero():
-		metav1.SetMetaDataAnnotation(&m.ObjectMeta, hook, "")
+		return
+	}
+	for _, annotation := range []string{hook, clusterv1.MachineSkipRemediationAnnotation} {
+		if m.DeletionTimestamp.IsZero() && !metav1.HasAnnotation(m.ObjectMeta, annotation) {
+			metav1.SetMetaDataAnnotation(&m.ObjectMeta, annotation, "")
+		}
 	}
 }
 

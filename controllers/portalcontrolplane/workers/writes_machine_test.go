@@ -79,7 +79,7 @@ func TestWritesOfChangedMachines(t *testing.T) {
 			t.Errorf("%+v: %v", w, err)
 		}
 	}
-	if m, c := s.members.machine("m"), s.members.portalMachine("c"); m.Labels["by"] == "" || len(m.Annotations) != 2 || c.Labels["by"] == "" || c.Spec.Node == nil {
+	if m, c := s.members.machine("m"), s.members.portalMachine("c"); m.Labels["by"] == "" || len(m.Annotations) != 3 || c.Labels["by"] == "" || c.Spec.Node == nil {
 		t.Errorf("%+v, %+v", m.ObjectMeta, c)
 	}
 	s.members.portalMachines = nil

@@ -113,28 +113,23 @@ func newWorkload(t *testing.T, node, between func(*corev1.Node)) client.Client {
 // TestApplyToMachine checks what a write leaves of a Machine's annotations, also if an interrupted pass is repeated.
 func TestApplyToMachine(t *testing.T) {
 	const drain, terminate, first = infrav1.PreDrainHook, infrav1.PreTerminateHook, clusterv1.DeleteMachineAnnotation
-	const skip, shielded = clusterv1.MachineSkipRemediationAnnotation, infrav1.ShieldAnnotation
+	const skip = clusterv1.MachineSkipRemediationAnnotation
 	none, both, last := claims.Machine{}, claims.Machine{PreDrain: true, PreTerminate: true}, claims.Machine{PreTerminate: true}
-	front, shield := claims.Machine{DeleteFirst: true}, claims.Machine{Shielded: true}
 	tests := map[string]struct {
 		seen, wanted claims.Machine
 		deleting     bool
 		before, want []string
 	}{
-		"hooks":                             {none, both, false, []string{"theirs"}, []string{"theirs", drain, terminate}},
-		"hooks, one is missing":             {last, both, false, []string{terminate}, []string{drain, terminate}},
+		"hooks":                             {none, both, false, []string{"theirs"}, []string{"theirs", drain, terminate, skip}},
+		"hooks, one is missing":             {last, both, false, []string{terminate, skip}, []string{drain, terminate, skip}},
 		"no hooks once it is being deleted": {last, both, true, []string{terminate}, []string{terminate}},
-		"core drains it":                    {both, last, true, []string{"theirs", drain, terminate}, []string{"theirs", terminate}},
-		"remove hooks":                      {both, none, true, []string{"theirs", drain, terminate}, []string{"theirs"}},
+		"core drains it":                    {both, last, true, []string{"theirs", drain, terminate, skip}, []string{"theirs", terminate, skip}},
+		"remove hooks":                      {both, none, true, []string{"theirs", drain, terminate, skip}, []string{"theirs", skip}},
 		"remove hooks, half of it is done":  {both, none, true, []string{terminate}, nil},
-		"deleted first":                     {none, front, false, nil, []string{first}},
-		"shield":                            {none, shield, false, nil, []string{skip, shielded}},
-		"the user's shield":                 {none, shield, false, []string{skip}, []string{skip}},
-		"unshield":                          {shield, none, false, []string{"theirs", skip, shielded}, []string{"theirs"}},
-		"unshield: the user has set it too": {shield, none, false, []string{skip + "=debugging", shielded}, []string{skip}},
+		"deleted first":                     {none, claims.Machine{DeleteFirst: true}, false, nil, []string{first}},
+		"the user lets it be replaced":      {both, claims.Machine{PreDrain: true, PreTerminate: true, DeleteFirst: true}, false, []string{drain, terminate}, []string{drain, terminate, first}},
+		"the user has skipped it before":    {none, both, false, []string{skip + "=debugging"}, []string{drain, terminate, skip}},
 		"what does not differ stays":        {none, none, true, []string{drain, first, skip}, []string{drain, first, skip}},
-		"all at once": {claims.Machine{Shielded: true}, claims.Machine{PreDrain: true, PreTerminate: true, DeleteFirst: true}, false,
-			[]string{skip, shielded}, []string{drain, terminate, first}},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

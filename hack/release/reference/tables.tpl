@@ -136,7 +136,6 @@ The provider sets `portal-*` on its objects and on Machines, and these on Nodes,
 | `drained` | the Node is drained and waits for the portal. No Machine is bound to it |
 | `batch` | the operation of the portal that made the Node. [A batch has no order](scale.md#which-node-goes) |
 | `drain-rules` | the rules for a drain, from the last Machine on the Node |
-| `remediated` | a MachineHealthCheck has replaced the Node's Machine |
 | `scale-down-disabled` | the provider has set the [autoscaler's annotation](autoscaler.md#what-it-can-remove) of that name |
 
 **To let another system manage a PortalCluster**, create it with core's annotation `cluster.x-k8s.io/managed-by`. The provider then does not change the
@@ -337,7 +336,7 @@ A [test](../test/docs/rights_test.go) compares this table with the roles and the
 | `authentication.k8s.io` | `tokenreviews` | `create` | cluster | find out who asks for metrics |
 | `authorization.k8s.io` | `subjectaccessreviews` | `create` | cluster | find out whether that user may read metrics |
 | `apps` | `deployments`: `capi-controller-manager` | `get` | cluster | read the version of core, in core's namespace |
-| `cluster.x-k8s.io` | `clusters`, `machinedeployments`, `machinedrainrules`, `machinehealthchecks` | `get`, `list`, `watch` | namespace | the wanted state |
+| `cluster.x-k8s.io` | `clusters`, `machinedeployments`, `machinedrainrules` | `get`, `list`, `watch` | namespace | the wanted state |
 | `cluster.x-k8s.io` | `machines`, `machinepools`, `machinesets` | `get`, `list`, `watch`, `patch` | namespace | the wanted state; hooks and annotations of Machines; pause a MachinePool during an upgrade; owner references after a restore |
 | `cluster.x-k8s.io` | `machines/status`, `machinepools/status` | `patch` | namespace | remove nodeRefs to nodes that a Machine gave back or that are gone |
 | `infrastructure.cluster.x-k8s.io` | `portalclusters`, `portalcontrolplanes`, `portalmachinepools`, `portalmachines` | `get`, `list`, `watch`, `patch` | namespace | its own objects |

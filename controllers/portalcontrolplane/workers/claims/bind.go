@@ -184,13 +184,10 @@ func (c *claim) pointAtNode() {
 	}
 }
 
-// bindTo binds a Machine to a node, with both hooks, for the given reason. If it would be remediated there, it is shielded.
+// bindTo binds a Machine to a node, with both hooks, for the given reason.
 func (p *planner) bindTo(c *claim, n *worker, why string, args ...any) {
 	c.why.add(why, args...)
 	c.want.PreDrain, c.want.PreTerminate = true, true
-	if (n.wouldBeRemediated() || !n.Remediated.IsZero()) && !c.Unhealthy {
-		c.want.Shielded = true
-	}
 	p.moveTo(c, n)
 	n.bound = true
 }

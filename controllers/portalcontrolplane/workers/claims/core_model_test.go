@@ -83,26 +83,6 @@ func (w *world) available(d *deployment, revision int) int {
 	return len(filter(w.set(d, revision), w.ready))
 }
 
-// remediate is a MachineHealthCheck with short timeouts.
-func (w *world) remediate() {
-	for _, m := range w.machines {
-		n := w.named(m.NodeRef)
-		if n == nil || !n.sick || m.Deleting || m.Shielded {
-			continue
-		}
-		w.say("health check deletes %s on %s", m.Name, m.NodeRef)
-		m.Deleting = true
-		if m.ClaimNodeUID != n.UID || m.revision != m.deployment.revision {
-			continue // it is on its way to another node, or gives this one to a newer Machine
-		}
-		m.Unhealthy = true
-		n.replaced++
-		if n.replaced > 1 && w.size == w.desired() {
-			w.fail("%s costs Machine number %d", m.NodeRef, n.replaced)
-		}
-	}
-}
-
 // replicate is the MachineSet controller. Machines that are being deleted count, so they are replaced only when they are gone.
 func (w *world) replicate(d *deployment) {
 	for _, revision := range slices.Sorted(maps.Keys(d.sets)) {

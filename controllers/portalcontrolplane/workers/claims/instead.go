@@ -65,18 +65,13 @@ func (p *planner) mayGoInstead(n *worker) bool {
 	return p.alike(last, n) || last.batch == n.batch && n.drained()
 }
 
-// prepareInstead shields the Machines of nodes that the portal may remove instead, because a MachineHealthCheck replaces a Machine whose
-// Node is gone, and notes their rules for the drain.
+// prepareInstead notes, on the nodes that the portal may remove instead, the rules of their Machines for the drain.
 func (p *planner) prepareInstead() {
 	for _, n := range p.instead {
 		for _, c := range n.live {
 			if n.want.DrainRules != c.DrainRules {
 				n.want.DrainRules = c.DrainRules
 				n.why.add("%s", p.goesInstead(n))
-			}
-			if !c.Shielded && !c.Unhealthy {
-				c.want.Shielded = true
-				c.why.add("%s", p.goesInstead(n))
 			}
 		}
 	}
@@ -121,11 +116,9 @@ func (p *planner) atOnce(count int) int {
 	return all
 }
 
-// insteadDrained reports whether every node that the portal may remove instead is drained, and its Machine would not be remediated.
+// insteadDrained reports whether every node that the portal may remove instead is drained.
 func (p *planner) insteadDrained() bool {
-	return len(p.instead) > 0 && !slices.ContainsFunc(p.instead, func(n *worker) bool {
-		return !n.drained() || slices.ContainsFunc(n.live, func(c *claim) bool { return !c.Shielded && !c.Unhealthy })
-	})
+	return len(p.instead) > 0 && !slices.ContainsFunc(p.instead, func(n *worker) bool { return !n.drained() })
 }
 
 // waitsForInstead reports whether a request waits until all nodes that leave, and those that may go instead, are drained.

@@ -8,29 +8,26 @@ import "testing"
 // first. No removal has shown which of the three goes first.
 func TestBatch(t *testing.T) {
 	rules{
-		"two of three go: the third is drained too, and its Machine is shielded": {
-			"3/5 n1:old n2:old n3:made n4:made n5:made m1/n1 m2/n2 m3/n3", "shield m3, evict n5, evict n4, evict n3; 2 free; after 5s",
+		"two of three go: the third is drained too, although a Machine has it": {
+			"3/5 n1:old n2:old n3:made n4:made n5:made m1/n1 m2/n2 m3/n3", "evict n5, evict n4, evict n3; 2 free; after 5s",
 		},
 		"the portal waits for the third": {
-			"3/5 n1:old n2:old n3:made:evicting n4:made:lately n5:made:lately m1/n1 m2/n2 m3/n3:shielded", "evict n3; draining nodes n3; drained n4 n5; after 5s",
+			"3/5 n1:old n2:old n3:made:evicting n4:made:lately n5:made:lately m1/n1 m2/n2 m3/n3", "evict n3; draining nodes n3; drained n4 n5; after 5s",
 		},
 		"all are drained: one request": {
-			"3/5 n1:old n2:old n3:made:gone n4:made:gone n5:made:gone m1/n1 m2/n2 m3/n3:shielded", "scale 3; drained n3 n4 n5",
-		},
-		"but its Machine could be remediated": {
-			"3/5 n1:old n2:old n3:made:gone n4:made:lately n5:made:lately m1/n1 m2/n2 m3/n3", "shield m3; drained n3 n4 n5; after 4m0s",
+			"3/5 n1:old n2:old n3:made:gone n4:made:gone n5:made:gone m1/n1 m2/n2 m3/n3", "scale 3; drained n3 n4 n5",
 		},
 		"the third finds no room for its Pods for five minutes: a guess, one node": {
-			"3/5 n1:old n2:old n3:made:evicting n4:made:gone n5:made:gone m1/n1 m2/n2 m3/n3:shielded", "evict n3, scale 4; draining nodes n3; drained n4 n5; after 5s",
+			"3/5 n1:old n2:old n3:made:evicting n4:made:gone n5:made:gone m1/n1 m2/n2 m3/n3", "evict n3, scale 4; draining nodes n3; drained n4 n5; after 5s",
 		},
 		"the portal has chosen: what stays takes Pods again": {
-			"3/3 n1:old n2:old n3:made:gone m1/n1 m2/n2 m3/n3:shielded", "uncordon n3, unshield m3; drained n3",
+			"3/3 n1:old n2:old n3:made:gone m1/n1 m2/n2 m3/n3", "uncordon n3; drained n3",
 		},
 		"one of three goes: too many to drain, so it is a guess": {
 			"4/5 n1:old n2:old n3:made n4:made n5:made:gone m1/n1 m2/n2 m3/n3 m4/n4", "scale 4; drained n5",
 		},
 		"one of three goes, and every node that may go is to be drained": {
-			"4/5 drainPossible n1:old n2:old n3:made n4:made n5:made:gone m1/n1 m2/n2 m3/n3 m4/n4", "shield m3, shield m4, evict n4, evict n3; drained n5; after 5s",
+			"4/5 drainPossible n1:old n2:old n3:made n4:made n5:made:gone m1/n1 m2/n2 m3/n3 m4/n4", "evict n4, evict n3; drained n5; after 5s",
 		},
 		"any of the workers may go: none is drained": {
 			"4/5 assumed drainPossible n1:old n2:old n3:made n4:made n5:made m1/n1 m2/n2 m3/n3 m4/n4", "1 free; any may go",

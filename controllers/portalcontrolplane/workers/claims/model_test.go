@@ -78,12 +78,10 @@ type trouble struct {
 
 type kubeNode struct {
 	Node
-	running  bool // the portal runs its machine
-	busy     bool // Pods run on it, other than those of DaemonSets
-	job      int  // of the portal, that made it
-	blocked  bool // its Pods must not be evicted
-	sick     bool // it has a fault of its own: it is not Ready, or shows another condition
-	replaced int  // Machines that were replaced for that
+	running bool // the portal runs its machine
+	busy    bool // Pods run on it, other than those of DaemonSets
+	job     int  // of the portal, that made it
+	blocked bool // its Pods must not be evicted
 	// ruler is the deployment whose Machine was bound to it last. Its rules count for a drain.
 	ruler string
 

@@ -58,8 +58,6 @@ func (all *moves) ofNode(seen, want Node) {
 	all.add(seen.DrainState != want.DrainState && !want.Cordoned, Uncordoned)
 	all.add(seen.DrainRules != want.DrainRules, "Noted the Machine's rules for drains on the Node")
 	all.add(seen.Batch != want.Batch, "Noted on the Node which operation made it")
-	all.add(seen.Remediated != want.Remediated && !want.Remediated.IsZero(), "Noted on the Node that a MachineHealthCheck replaced its Machine")
-	all.add(seen.Remediated != want.Remediated && want.Remediated.IsZero(), "Removed the note about the replaced Machine from the Node")
 	all.add(!seen.ScaleDownDisabled && want.ScaleDownDisabled, "Kept the cluster autoscaler from removing the Node")
 	all.add(seen.ScaleDownDisabled && !want.ScaleDownDisabled, "Let the cluster autoscaler remove the Node")
 }
@@ -69,8 +67,6 @@ func (all *moves) ofMachine(seen, want Machine) {
 	all.add(seen.PreDrain && !want.PreDrain && want.PreTerminate, DrainByCore)
 	all.add(seen.PreTerminate && !want.PreTerminate, "Removed the deletion hooks from the Machine")
 	all.add(seen.DeleteFirst != want.DeleteFirst, "Marked the Machine to be deleted first")
-	all.add(!seen.Shielded && want.Shielded, "Kept MachineHealthChecks from remediating the Machine")
-	all.add(seen.Shielded && !want.Shielded, "Let MachineHealthChecks remediate the Machine")
 }
 
 func (all *moves) ofClaim(seen, want Machine) {

@@ -78,7 +78,6 @@ func Decide(v View) Plan {
 	p.addToPool()
 	p.removeFromPool()
 	p.prepareInstead()
-	p.shield()
 	p.protectFromAutoscaler()
 	p.writeChanges()
 	p.drainFree()

@@ -71,7 +71,7 @@ func TestBind(t *testing.T) {
 		"a Node that is not initialized gets no providerID, and no Machine": {
 			"2/2 n1:uninitialized n2 m1 m2", "hooks m1, bind m1/n2; 1 unbound; 1 free",
 		},
-		"a Node that does not become Ready is bound behind a shield": {"1/1 n1:minute m1", "hooks+shield m1, bind m1/n1"},
+		"a Node that does not become Ready is bound all the same": {"1/1 n1:minute m1", "hooks m1, bind m1/n1"},
 		"Ready nodes first": {"2/2 n1:notReady n2 m1", "hooks m1, bind m1/n2; 1 free"},
 		"a free node goes to the MachineDeployment that held it last": {
 			"2/2 n1:last=b-1 n2:last=a-1 m1:of=a m2:of=b", "hooks m1, hooks m2, bind m1/n2, bind m2/n1",
@@ -81,7 +81,7 @@ func TestBind(t *testing.T) {
 			"1/3 n1:evicting n2 n3:gone m1", "uncordon n1, evict n2; 1 unbound; 1 free; drained n3; after 5s",
 		},
 		"not while the portal removes nodes":                      {"1/1 removing target=1 n1 n2 m1", "1 unbound; 2 free"},
-		"hooks that are missing come back":                        {"1/1 removing n1 m2/n1:unhooked:shielded", "hooks m2"},
+		"hooks that are missing come back":                        {"1/1 removing n1 m2/n1:unhooked", "hooks m2"},
 		"a Node of the same name but another UID is another Node": {"1/1 n1:reborn m1/n1", "move m1/n1"},
 
 		"its node is not Ready for long":              {"2/2 n1:away n2 m1/n1", "move m1/n2; not ready n1"},
@@ -89,7 +89,7 @@ func TestBind(t *testing.T) {
 		"not for long: looked at again when it is":    {"2/2 n1:recent n2 m1/n1", "1 free; not ready n1; after 1m0s"},
 		"two share a node: the younger gets the free": {"2/2 n1 n2 m1/n2 m3/n2", "move m3/n1"},
 		"no other node while the portal removes some": {
-			"2/2 removing target=2 n1:recent n2:away m1/n1:shielded m2/n2:shielded", "not ready n1 n2",
+			"2/2 removing target=2 n1:recent n2:away m1/n1 m2/n2", "not ready n1 n2",
 		},
 	}.check(t)
 }
@@ -108,7 +108,7 @@ func TestTakeover(t *testing.T) {
 			"3/3 n1 n2 m1/n1:outdated m2/n2:outdated m3 m4", "delete-first m1, hooks m3, bind m3/n1; 1 unbound",
 		},
 		"of two that are marked the oldest":  {"2/2 n1 n2 m1/n1:outdated:first m2/n2:outdated:first m3", "hooks m3, bind m3/n1"},
-		"not while the portal removes nodes": {"1/1 removing n1 m1 m3/n1:outdated:shielded", "1 unbound"},
+		"not while the portal removes nodes": {"1/1 removing n1 m1 m3/n1:outdated", "1 unbound"},
 		"not from the pool":                  {"2/2 n1 n2 m1/n1:outdated m2 pool=1 lists:n2", "delete-first m1, hooks m2, bind m2/n1"},
 	}.check(t)
 }
@@ -159,10 +159,10 @@ func TestLeaving(t *testing.T) {
 			"2/3 n1 n2:gone n3:gone m1/n1 m4", "uncordon n2; 1 unbound; drained n2 n3",
 		},
 		"not while the portal removes nodes": {
-			"2/3 uncertain answerLost removing target=1 n1 n2:gone n3:gone m1/n1:shielded m4", "1 unbound; drained n2 n3",
+			"2/3 uncertain answerLost removing target=1 n1 n2:gone n3:gone m1/n1 m4", "1 unbound; drained n2 n3",
 		},
 		"but at once when it is seen that it has removed another node": {
-			"2/2 removing target=2 n2 n3:gone m1/n1:shielded m2/n2:shielded", "uncordon n3; 1 unbound; lost n1; drained n3",
+			"2/2 removing target=2 n2 n3:gone m1/n1 m2/n2", "uncordon n3; 1 unbound; lost n1; drained n3",
 		},
 		"scale up cancels a drain that was not sent": {"3/3 n1 n2 n3:cordoned m1/n1 m2/n2 m3/n3:draining", "detach m3; draining m3"},
 
@@ -188,7 +188,6 @@ func TestRelease(t *testing.T) {
 		"it never had a node":                       {"0/0 m2:deleting:hooked", "remove-hooks m2"},
 		"it shows a node that it was not given":     {"m1:deleting:hooked:was=n1", "detach m1"},
 		"it was given a node, and does not show it": {"m2/n9:blank:passed", "detach m2"},
-		"an unhealthy one leaves a note":            {"1/1 n1:remediated m2/n1:deleting:unhealthy", "remediated n1, detach m2"},
 		"released: its nodeRef goes":                {"0/0 m1/n1:detached:shown", "forget m1"},
 		"also if its node was drained, because core deletes the Node that it names": {
 			"1/1 n1:cordoned m1/n1:detached:shown:noPreDrain", "forget m1; 1 free",
@@ -203,7 +202,7 @@ func TestRelease(t *testing.T) {
 		"released so, and its PortalMachine is deleted: core takes nothing over": {"0/0 m1/n1:detached:blank:orphaned", "remove-hooks m1"},
 		"restored, a Machine that was being deleted is not any more":             {"1/1 n1:cordoned m1/n1:draining:kept", "uncordon n1, hooks m1"},
 		"restored, and the portal is removing nodes: it is seen afterwards": {
-			"1/1 removing n1:cordoned n2 m1/n1:draining:kept:shielded m2/n2:shielded", "",
+			"1/1 removing n1:cordoned n2 m1/n1:draining:kept m2/n2", "",
 		},
 	}.check(t)
 }
@@ -215,17 +214,6 @@ func TestWaits(t *testing.T) {
 		"for other nodes than those that are gone, of up-to-date Machines first": {"m1/n2:outdated m2/n9", "2 unbound; lost n9 n2"},
 		"for a node that is not Ready":                                           {"1/1 n1:notReady:young m1/n1", "not ready n1"},
 		"for a template that the portal can honor":                               {"m3:mismatch", "mismatched m3"},
-	}.check(t)
-}
-
-// TestShield checks when MachineHealthChecks are kept from remediating Machines.
-func TestShield(t *testing.T) {
-	rules{
-		"on while the portal replaces nodes":               {"1/1 replacing n1 m1/n1", "shield m1"},
-		"not after a MachineHealthCheck has decided":       {"1/1 replacing n1 m1/n1:unhealthy", ""},
-		"off when the node is healthy":                     {"1/1 n1:remediated m2/n1:shielded", "forget-remediated n1, unshield m2"},
-		"on while it shows a condition that a check names": {"1/1 n1:remediated:sick m2/n1:shielded", ""},
-		"on while the Machine shows the node that it lost": {"1/1 n1 m1/n1:shielded:was=n0", ""},
 	}.check(t)
 }
 
@@ -262,7 +250,7 @@ func TestProtectFromAutoscaler(t *testing.T) {
 		},
 		"more, of which one is not Ready": {"1/2 autoscaled n1 n2:away", "protect n1, protect n2, evict n2; 2 free; after 5s"},
 		"as many, but the job still runs": {
-			"3/3 autoscaled removing target=3 n1:protected n2:protected n3:protected m1/n1 m2/n2 m3/n3", "shield m1, shield m2, shield m3; after 10s",
+			"3/3 autoscaled removing target=3 n1:protected n2:protected n3:protected m1/n1 m2/n2 m3/n3", "after 10s",
 		},
 		"fewer workers than replicas": {
 			"4/3 autoscaled n1:protected n2:protected n3:protected m1/n1 m2/n2 m3/n3", "unprotect n1, unprotect n2, unprotect n3, scale 4; after 10s",

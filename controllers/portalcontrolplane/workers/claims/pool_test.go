@@ -31,7 +31,7 @@ func TestPoolShrinks(t *testing.T) {
 	rules{
 		"the newest is drained by the provider":                   {"2/3 n1 n2 n3 m1/n1 pool=1 lists:n2:n3", "evict n3; 1 free; after 5s"},
 		"drained: the portal is asked, the ID stays":              {"2/3 n1 n2 n3:gone m1/n1 pool=1 lists:n2:n3", "scale 2; drained n3"},
-		"the node is gone and the job runs: the ID stays":         {"2/2 removing target=2 n1 n2 m1/n1:shielded pool=1 lists:n2:n3", ""},
+		"the node is gone and the job runs: the ID stays":         {"2/2 removing target=2 n1 n2 m1/n1 pool=1 lists:n2:n3", ""},
 		"the job has ended: the ID goes":                          {"2/2 n1 n2 m1/n1 pool=1 lists:n2:n3", "list cloud://n2"},
 		"the Node counts as no worker any more: the ID stays":     {"1/1 n1 pool=1 lists:n1:n2 others:n2", ""},
 		"a Machine goes, and the newest is the pool's":            {"2/3 n1 n2 n3 m1/n1:deleting pool=2 lists:n2:n3", "move m1/n3; 1 missing"},
@@ -43,7 +43,7 @@ func TestPoolShrinks(t *testing.T) {
 func TestPoolEnds(t *testing.T) {
 	rules{
 		"its nodes are drained":            {"1/2 n1 n2 m1/n1 ending lists:n2", "evict n2; 1 free; after 5s"},
-		"not while the portal works":       {"1/1 removing target=1 n1 m1/n1:shielded ending lists:n1:n2", ""},
+		"not while the portal works":       {"1/1 removing target=1 n1 m1/n1 ending lists:n1:n2", ""},
 		"a Machine waits: it takes a node": {"1/1 n1 m1 ending lists:n1", "list, hooks m1, bind m1/n1"},
 		"a node that is not initialized does not hurry it": {
 			"1/3 n1:uninitialized n2 n3 ending lists:n2:n3", "evict n3, evict n2; 3 free; after 5s",

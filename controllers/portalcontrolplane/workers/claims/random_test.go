@@ -117,12 +117,7 @@ func (w *world) act() {
 	case "sick":
 		if running := w.running(); len(running) > 0 {
 			n := rapid.SampledFrom(running).Draw(w.t, "node")
-			n.sick = true
-			if rapid.Bool().Draw(w.t, "not Ready") {
-				n.Ready, n.NotReadySince = false, w.clock
-			} else {
-				n.HasUnhealthyCondition = true
-			}
+			n.Ready, n.NotReadySince = false, w.clock
 			w.say("%s is sick", n.Name)
 		}
 	case "move":
@@ -150,13 +145,10 @@ func (w *world) move() {
 	w.say("all is moved")
 	w.looked, w.unfinished = nil, nil
 	for _, m := range w.machines {
-		m.Deleting, m.Drained, m.NodeRef, m.Unhealthy, m.read, m.claimGone = false, false, "", false, nil, false
+		m.Deleting, m.Drained, m.NodeRef, m.read, m.claimGone = false, false, "", nil, false
 		m.known = m.ClaimProviderID
 	}
 	w.movePool()
-	for _, n := range w.nodes {
-		n.replaced = 0 // a health check that had a Machine deleted has to do so again
-	}
 }
 
 func (w *world) setReplicas(d *deployment) {
@@ -173,8 +165,6 @@ func (w *world) step() {
 			return
 		}
 		w.reconcilePool()
-	case 5:
-		w.remediate()
 	case 0:
 		w.roll(rapid.SampledFrom(w.groups).Draw(w.t, "deployment"))
 	case 1:
@@ -310,7 +300,7 @@ func (w *world) heal() {
 		d.revision = d.good
 	}
 	for _, n := range append(w.running(), w.away...) {
-		n.Ready, n.HasUnhealthyCondition, n.sick, n.replaced = true, false, false, 0
+		n.Ready = true
 	}
 }
 

@@ -77,13 +77,9 @@ func (c *claim) noteDrainRules() {
 	c.at.want.DrainRules = c.DrainRules
 }
 
-// detach releases a claim for the given reason. If a MachineHealthCheck replaced the Machine, the node gets a mark.
+// detach releases a claim for the given reason.
 func (p *planner) detach(c *claim, why string) {
 	c.why.add("%s", why)
-	if c.Unhealthy && c.at != nil && !c.at.inUse() && (c.at.Remediated.IsZero() || c.at.Remediated.Before(c.Created)) {
-		c.at.want.Remediated = p.Now
-		c.at.why.add("Machine %s was unhealthy", c.Name)
-	}
 	c.noteDrainRules()
 	c.want.ClaimProviderID = ReleasedProviderID(p.ClusterID, c.Name)
 }

@@ -39,7 +39,7 @@ func TestAssumedOrder(t *testing.T) {
 			"0/3 assumed n1:evicting n2:gone n3:gone", "evict n1, scale 2; draining nodes n1; drained n2 n3; after 5s",
 		},
 		"the answer was lost": {
-			"1/3 assumed uncertain removing target=2 answerLost mayResend n1 n2:gone n3:gone m1/n1", "shield m1, scale 2; drained n2 n3",
+			"1/3 assumed uncertain removing target=2 answerLost mayResend n1 n2:gone n3:gone m1/n1", "scale 2; drained n2 n3",
 		},
 		"a roll-out on lost nodes": {"1/4 assumed uncertain n1 n2 n3:lost n4:gone m1/n1 m2/n2 m3/n3", "scale 3; drained n4; not ready n3"},
 	}.check(t)

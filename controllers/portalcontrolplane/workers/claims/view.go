@@ -72,17 +72,14 @@ type Machine struct {
 	Owner      string // Machines with the same owner may follow each other on a node: the MachineDeployment, else the MachineSet
 	MachineSet string // the MachineSet, whose name core writes on the Machine's Node
 
-	Outdated              bool // of an older revision of its MachineDeployment. Another kubelet version alone does not count
-	DeleteFirst           bool // annotated to be deleted first
-	Unhealthy             bool // a MachineHealthCheck has already found it unhealthy, so shielding comes too late
-	HasUnhealthyCondition bool // shows a condition that a MachineHealthCheck names
-	Shielded              bool // our annotation keeps MachineHealthChecks from remediating it
-	TemplateMismatch      bool // its template asks for other workers than the portal cluster has
-	Deleting              bool // it or its PortalMachine is being deleted
-	PreDrain              bool // our pre-drain hook is on it
-	PreTerminate          bool // our pre-terminate hook is on it
-	Drained               bool // core waits at the pre-terminate hook, and for ours alone
-	DrainSkipped          bool // core came to that hook without a drain, although it knew the Node
+	Outdated         bool // of an older revision of its MachineDeployment. Another kubelet version alone does not count
+	DeleteFirst      bool // annotated to be deleted first
+	TemplateMismatch bool // its template asks for other workers than the portal cluster has
+	Deleting         bool // it or its PortalMachine is being deleted
+	PreDrain         bool // our pre-drain hook is on it
+	PreTerminate     bool // our pre-terminate hook is on it
+	Drained          bool // core waits at the pre-terminate hook, and for ours alone
+	DrainSkipped     bool // core came to that hook without a drain, although it knew the Node
 
 	// ClaimProviderID, ClaimNode and ClaimNodeUID are from the spec of the PortalMachine.
 	ClaimProviderID, ClaimNode, ClaimNodeUID string
@@ -101,18 +98,16 @@ type Node struct {
 	Ready                 bool
 
 	DrainState
-	Uninitialized         bool      // the portal's cloud controller has yet to set its providerID, or what else it sets
-	NotReadySince         time.Time // when it was last Ready, or zero if unknown
-	HasUnhealthyCondition bool      // shows a condition that a MachineHealthCheck names
-	LastMachineSet        string    // the MachineSet of the Machine that last held it
-	DrainRules            string    // the rules for its drain that its last Machine noted, or ""
-	Remediated            time.Time // when a Machine that a MachineHealthCheck replaced gave it back, or zero
-	Batch                 string    // the id of the operation that made it, or "" if it is older, or made by the creation
-	Position              int       // in the portal's list of instances, from 1, or 0 if unknown
-	Pinned                bool      // a Pod on it must not be evicted, or the user has disabled scaling it down
-	ScaleDownDisabled     bool      // the provider has disabled scaling it down
-	ScaleDownSetByUser    bool      // the user has set the autoscaler's annotation, which is left alone
-	Refused               bool      // its last change was refused, or that of a Machine that has it
+	Uninitialized      bool      // the portal's cloud controller has yet to set its providerID, or what else it sets
+	NotReadySince      time.Time // when it was last Ready, or zero if unknown
+	LastMachineSet     string    // the MachineSet of the Machine that last held it
+	DrainRules         string    // the rules for its drain that its last Machine noted, or ""
+	Batch              string    // the id of the operation that made it, or "" if it is older, or made by the creation
+	Position           int       // in the portal's list of instances, from 1, or 0 if unknown
+	Pinned             bool      // a Pod on it must not be evicted, or the user has disabled scaling it down
+	ScaleDownDisabled  bool      // the provider has disabled scaling it down
+	ScaleDownSetByUser bool      // the user has set the autoscaler's annotation, which is left alone
+	Refused            bool      // its last change was refused, or that of a Machine that has it
 }
 
 // DrainState is how far a Node is on its way out. It is empty if the Node is in use.

@@ -25,12 +25,11 @@ const (
 	// WriteList writes the list of the pool, once. It names a Node before the Node gets its providerID: core may know an earlier Node
 	// of that name, and deletes a Node whose ID is not in the list. For the same reason core must not see half of a list.
 	WriteList Step = iota
-	// WriteNode writes the providerID of a Node, its cordon and its records: drained, remediated, drain rules, autoscaler. A claim
-	// needs the providerID. The rest follows from the Machine as it is before the later steps: once it is released, has its hooks
-	// again or has lost its shield, no plan would know that the Node has to change.
+	// WriteNode writes the providerID of a Node, its cordon and its records: drained, drain rules, autoscaler. A claim
+	// needs the providerID. The rest follows from the Machine as it is before the later steps: once it is released, or has its hooks
+	// again, no plan would know that the Node has to change.
 	WriteNode
-	// WriteMachine writes the annotations of a Machine: hooks, deletion first, shield. A Machine needs hooks and shield before it gets
-	// a node, and the Machine that it takes the node over from must be the first to be deleted by then.
+	// WriteMachine writes the annotations of a Machine: hooks, deletion first. A Machine needs the hooks before it gets a node, and the Machine that it takes the node over from must be the first to be deleted by then.
 	WriteMachine
 	// WriteClaim binds a PortalMachine to a Node, or releases it.
 	WriteClaim
@@ -72,6 +71,5 @@ func (c *claim) differs(step Step) bool {
 	case WriteNodeRef:
 		return c.want.NodeRef != c.NodeRef
 	}
-	hooks := c.want.PreDrain != c.PreDrain || c.want.PreTerminate != c.PreTerminate
-	return hooks || c.want.DeleteFirst != c.DeleteFirst || c.want.Shielded != c.Shielded
+	return c.want.PreDrain != c.PreDrain || c.want.PreTerminate != c.PreTerminate || c.want.DeleteFirst != c.DeleteFirst
 }

@@ -42,7 +42,6 @@ func (w *world) annotate(m *model, seen, want Machine) {
 		m.PreTerminate = want.PreTerminate && !m.Deleting
 	}
 	m.DeleteFirst = m.DeleteFirst || want.DeleteFirst
-	put(&m.Shielded, seen.Shielded, want.Shielded)
 }
 
 // bind writes the claim of a Machine.
@@ -90,7 +89,6 @@ func (w *world) carryOutNode(write Write) bool {
 	put(&n.DrainState, seen.DrainState, want.DrainState)
 	put(&n.DrainRules, seen.DrainRules, want.DrainRules)
 	put(&n.Batch, seen.Batch, want.Batch)
-	put(&n.Remediated, seen.Remediated, want.Remediated)
 	put(&n.ScaleDownDisabled, seen.ScaleDownDisabled, want.ScaleDownDisabled)
 	return true
 }

@@ -10,40 +10,6 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/removal"
 )
 
-// remediatedShieldTime is how long the next Machine of a remediated node stays shielded at least. A fault that shows on the
-// Machine, not on the Node, needs that time to show again.
-const remediatedShieldTime = 10 * time.Minute
-
-// shield keeps MachineHealthChecks from remediating Machines while the portal removes or replaces nodes. These Machines, and
-// those that were bound to a faulty node, stay shielded until the node is healthy and the portal is at rest.
-func (p *planner) shield() {
-	for _, c := range p.claims {
-		if c.Deleting || c.ClaimNodeUID == "" {
-			continue
-		}
-		switch {
-		case p.takesNodes() && !c.Unhealthy && !c.Shielded:
-			c.want.Shielded = true
-			c.why.add("the portal removes or replaces nodes")
-		case !p.takesNodes() && c.Shielded && !c.differs(WriteClaim) && p.healthy(c):
-			c.want.Shielded, c.at.want.Remediated = false, time.Time{}
-			c.why.add("the portal is at rest, and Node %s is healthy", c.at.Name)
-			c.at.why.add("it is healthy")
-		}
-	}
-}
-
-// healthy reports whether no MachineHealthCheck has a reason to remediate the Machine. It looks at the Node that nodeRef names.
-func (p *planner) healthy(c *claim) bool {
-	if c.at == nil || c.at.instead || c.at.wouldBeRemediated() || c.HasUnhealthyCondition || c.NodeRef != c.at.Name {
-		return false
-	}
-	return c.at.Remediated.IsZero() || p.hasElapsed(c.at.Remediated, remediatedShieldTime)
-}
-
-// wouldBeRemediated reports whether a Machine on the Node would be remediated.
-func (n Node) wouldBeRemediated() bool { return !n.Ready || n.HasUnhealthyCondition }
-
 // podsInterval is how often the Pods of an autoscaled cluster are read. They are not watched, because their number is not
 // bounded.
 const podsInterval = 10 * time.Second
