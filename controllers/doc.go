@@ -33,7 +33,6 @@
 //	shared/identity    makes a portal client from an identity Secret, and decides who may use a shared one and how much of it
 //	shared/secretcache keeps the Secrets in use, so that one read serves many passes
 //	shared/ownerref    corrects owner references that are stale or missing after a restore
-//	shared/coreversion reports whether the provider was tested with this version of core
 //	shared/fair        keeps one namespace from holding all workers of a controller
 //	shared/wakeup      reconciles an object as soon as the account's rate limit has a token for it
 //	shared/metrics     the metrics for Prometheus

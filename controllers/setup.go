@@ -30,7 +30,6 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachine"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachinepool"
-	"github.com/capportal/cluster-api-provider-portal/controllers/shared/coreversion"
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/fair"
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/metrics"
@@ -129,9 +128,6 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options, ca
 		Lifecycle:        &lifecycle.Clusters{Ownership: owners, Answers: answers},
 		WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(), Calls: calls,
 		Recorder: newRecorder(mgr, "portalcontrolplane"),
-	}
-	if err := mgr.Add(&coreversion.Check{Reader: mgr.GetAPIReader(), Report: metrics.ReportCore}); err != nil {
-		return err
 	}
 	passes := fair.Workers(options.ControlPlaneConcurrency)
 	passes.ReconciliationTimeout = passTimeout

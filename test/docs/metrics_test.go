@@ -55,7 +55,6 @@ func gathered(t *testing.T) map[string]string {
 	accounts.Use("default/id", "https://portal.example", func() *ratelimit.Limiter { return limiter })
 	metrics.ObserveCall(cloud.Call{Endpoint: "GET /vpcs", Class: ratelimit.Read, Status: 200})
 	metrics.ObserveLogin(nil)
-	metrics.ReportCore("v1.14.2", true)
 	metrics.JobEnded(operation.Scale, false, time.Minute)
 	metrics.UndrainedRemoved("default", "a", 1)
 

@@ -26,7 +26,7 @@ const namespace = "capportal"
 // per registry.
 func Register(registry prometheus.Registerer, accounts *Accounts, operations *Operations) error {
 	// The counters belong to the process, like the registry of controller-runtime.
-	for _, c := range []prometheus.Collector{requests, requestDuration, logins, wait, jobDuration, undrained, build, coreTested, accounts, operations} {
+	for _, c := range []prometheus.Collector{requests, requestDuration, logins, wait, jobDuration, undrained, build, accounts, operations} {
 		if err := registry.Register(c); err != nil {
 			return err
 		}
@@ -41,17 +41,6 @@ func gauge(desc *prometheus.Desc, value float64, labels ...string) prometheus.Me
 
 func newDesc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
-}
-
-// coreTested is 1 if the provider was tested with the running version of core.
-var coreTested = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-	Namespace: namespace, Name: "core_tested", Help: "1 if the provider was tested with this version of Cluster API core, else 0.",
-}, []string{"version"})
-
-// ReportCore sets the version of core that runs.
-func ReportCore(version string, tested bool) {
-	coreTested.Reset()
-	coreTested.WithLabelValues(version).Set(map[bool]float64{true: 1}[tested])
 }
 
 // build is the usual info metric: a 1, whose labels name the build that runs.

@@ -239,7 +239,6 @@ does not change them. Only the active manager reports them.
 | Metric | Type | Labels | Meaning |
 | --- | --- | --- | --- |
 | `capportal_build_info` | gauge | `commit`, `go_version`, `version` | Always 1. |
-| `capportal_core_tested` | gauge | `version` | 1 if the provider was tested with this version of Cluster API core, else 0. |
 
 ### Reach the metrics
 
@@ -332,10 +331,9 @@ A [test](../test/docs/rights_test.go) compares this table with the roles and the
 | core, `events.k8s.io` | `events` | `create`, `patch` | namespace | Events |
 | core, `events.k8s.io` | `events` | `create`, `patch` | default | Events about namespaces: the volumes of a deleted cluster |
 | core, `events.k8s.io` | `events` | `create`, `patch` | own | Events of leader election |
-| `apiextensions.k8s.io` | `customresourcedefinitions`: `clusters.cluster.x-k8s.io`, `portalcontrolplanes.infrastructure.cluster.x-k8s.io` | `get` | cluster | find out whether a kind is being removed, or only an object deleted; find core's namespace |
+| `apiextensions.k8s.io` | `customresourcedefinitions`: `clusters.cluster.x-k8s.io`, `portalcontrolplanes.infrastructure.cluster.x-k8s.io` | `get` | cluster | find out whether a kind is being removed, or only an object deleted |
 | `authentication.k8s.io` | `tokenreviews` | `create` | cluster | find out who asks for metrics |
 | `authorization.k8s.io` | `subjectaccessreviews` | `create` | cluster | find out whether that user may read metrics |
-| `apps` | `deployments`: `capi-controller-manager` | `get` | cluster | read the version of core, in core's namespace |
 | `cluster.x-k8s.io` | `clusters`, `machinedeployments`, `machinedrainrules` | `get`, `list`, `watch` | namespace | the wanted state |
 | `cluster.x-k8s.io` | `machines`, `machinepools`, `machinesets` | `get`, `list`, `watch`, `patch` | namespace | the wanted state; hooks and annotations of Machines; pause a MachinePool during an upgrade; owner references after a restore |
 | `cluster.x-k8s.io` | `machines/status`, `machinepools/status` | `patch` | namespace | remove nodeRefs to nodes that a Machine gave back or that are gone |
