@@ -120,7 +120,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options, ca
 	if err := cluster.SetupWithManager(ctx, mgr, fair.Workers(options.ClusterConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalCluster controller: %w", err)
 	}
-	owners := &ownership.Owners{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities}
+	owners := &ownership.Owners{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	controlPlane := &portalcontrolplane.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities,
 		Access:           &access.Kubeconfigs{Client: mgr.GetClient(), Secrets: secrets, Workloads: options.workloads(mgr, hosts), Hosts: hosts},

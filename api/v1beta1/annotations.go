@@ -125,9 +125,6 @@ const (
 
 	// IdentityFinalizer keeps an identity Secret or a PortalClusterIdentity while a PortalCluster needs it to delete what it created.
 	IdentityFinalizer = "infrastructure.cluster.x-k8s.io/portal-identity"
-
-	// SharedIdentityFinalizer was put on the Secrets of PortalClusterIdentities by earlier versions of the provider, which removes it.
-	SharedIdentityFinalizer = "infrastructure.cluster.x-k8s.io/portal-cluster-identity"
 )
 
 // Keys of an identity Secret.

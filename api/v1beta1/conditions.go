@@ -92,9 +92,8 @@ const (
 	// IdentityInvalidReason: the identity Secret does not exist, one of its keys is missing or malformed, or its baseURL does not lead
 	// to the portal. On a PortalClusterIdentity, also: its namespace selector is malformed.
 	IdentityInvalidReason = "IdentityInvalid"
-	// IdentityNotAllowedReason: the PortalClusterIdentity does not exist, or does not allow the namespace, the zone or the VPC. Nothing
-	// is created or changed at the portal. If it does not allow the namespace, only clusters that its status.clusters lists for the
-	// namespace can be deleted.
+	// IdentityNotAllowedReason: the PortalClusterIdentity does not exist, or does not allow the namespace. Nothing is created, changed
+	// or deleted at the portal.
 	IdentityNotAllowedReason = "IdentityNotAllowed"
 	// IdentityNotReadyReason: the PortalClusterIdentity cannot be used. Its own conditions, which an administrator can read, have
 	// the cause.

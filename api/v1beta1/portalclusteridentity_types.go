@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PortalClusterIdentitySpec describes which portal account the PortalClusters of the allowed namespaces use, and where.
+// PortalClusterIdentitySpec describes which portal account the PortalClusters of the allowed namespaces use.
 type PortalClusterIdentitySpec struct {
 	// secretRef names the Secret that holds the portal's URL (baseURL), the portal user's email and password and, optionally,
 	// caBundle (PEM) and totpSeed (for users with MFA). The Secret is in the namespace of the manager, where users of the allowed
@@ -17,14 +17,9 @@ type PortalClusterIdentitySpec struct {
 
 	// allowedNamespaces are the namespaces whose PortalClusters may use the identity: those in list, and those that selector matches.
 	// When omitted, no namespace may use it. An empty selector ({}) allows every namespace. When a namespace is not allowed any more,
-	// nothing is created or changed at the portal for its PortalClusters, but those in status.clusters can still be deleted.
+	// nothing is created, changed or deleted at the portal for its PortalClusters.
 	// +optional
 	AllowedNamespaces *PortalIdentityNamespaces `json:"allowedNamespaces,omitempty"`
-
-	// limits bound where the PortalClusters of the identity may have portal clusters. When omitted, only the portal limits them.
-	// Lower limits remove nothing that exists already.
-	// +optional
-	Limits *PortalIdentityLimits `json:"limits,omitempty"`
 }
 
 // PortalClusterIdentitySecretReference names a Secret in the namespace of the manager.
@@ -55,29 +50,6 @@ type PortalIdentityNamespaces struct {
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
-// PortalIdentityLimits bound where the PortalClusters of an identity have their portal clusters.
-// +kubebuilder:validation:MinProperties=1
-type PortalIdentityLimits struct {
-	// zones are the portal's identifiers of the zones in which clusters may be created. When omitted, all are allowed.
-	// +optional
-	// +listType=set
-	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=100
-	// +kubebuilder:validation:items:MinLength=1
-	// +kubebuilder:validation:items:MaxLength=256
-	Zones []string `json:"zones,omitempty"`
-
-	// vpcs are the portal's identifiers (not the names) of the VPCs that a PortalCluster may name. When omitted, all are allowed. A network
-	// that a PortalCluster names by its id is not checked, because the provider cannot look up the VPC of a network.
-	// +optional
-	// +listType=set
-	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=100
-	// +kubebuilder:validation:items:MinLength=1
-	// +kubebuilder:validation:items:MaxLength=256
-	VPCs []string `json:"vpcs,omitempty"`
-}
-
 // PortalClusterIdentityStatus is the observed state of a PortalClusterIdentity.
 // +kubebuilder:validation:MinProperties=1
 type PortalClusterIdentityStatus struct {
@@ -93,29 +65,6 @@ type PortalClusterIdentityStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
-	// clusters are the portal clusters that belong to objects of a namespace, recorded while the namespace was allowed to use the
-	// identity. When it is not allowed any more, its objects can delete these and no others.
-	// +optional
-	// +listType=map
-	// +listMapKey=id
-	// +kubebuilder:validation:MaxItems=10000
-	Clusters []PortalIdentityCluster `json:"clusters,omitempty"`
-}
-
-// PortalIdentityCluster is a portal cluster that belongs to an object of a namespace.
-type PortalIdentityCluster struct {
-	// id is the portal's identifier of the cluster.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=256
-	ID string `json:"id,omitempty"`
-
-	// namespace of the object.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	Namespace string `json:"namespace,omitempty"`
 }
 
 // PortalClusterIdentity lets PortalClusters of other namespaces use a portal account whose password their users cannot read. An administrator

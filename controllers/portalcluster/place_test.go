@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -148,8 +147,7 @@ func TestCorrectedNetwork(t *testing.T) {
 }
 
 // TestPlaceOfAClusterThatExists moves or restores the objects of a portal cluster, which drops their status. At the portal, the VPC has
-// another name by now. The object is ready with the place in the control plane's record, which is also what the limits of a shared identity are
-// about, and nothing is created.
+// another name by now. The object is ready with the place in the control plane's record, and nothing is created.
 func TestPlaceOfAClusterThatExists(t *testing.T) {
 	for title, test := range map[string]struct {
 		operation.Record
@@ -165,11 +163,6 @@ func TestPlaceOfAClusterThatExists(t *testing.T) {
 			cp.Spec.ClusterID = test.ClusterID
 			operation.State{Record: test.Record}.Put(cp)
 			b.must(b.store.Update(t.Context(), cp))
-			if test.VPCID != "" {
-				b.share(func(shared *infrav1.PortalClusterIdentity, _ *corev1.Secret) {
-					shared.Spec.Limits = &infrav1.PortalIdentityLimits{VPCs: []string{test.VPCID}}
-				})
-			}
 			b.correct(func(spec *infrav1.PortalClusterSpec) {
 				spec.VPC = infrav1.PortalVPC{Name: "renamed", Create: ptr.To(true)}
 			})

@@ -212,9 +212,6 @@ func (r *Reconciler) reconcilePlace(ctx context.Context, s *scope) outcome.Outco
 	if o := r.reconcileVPC(ctx, s); !o.IsDone() {
 		return o
 	}
-	if o := s.identity.CheckPlacement(s.portalCluster.Spec.ZoneID, s.vpcID); !o.IsDone() {
-		return o
-	}
 	return r.reconcileNetwork(ctx, s)
 }
 

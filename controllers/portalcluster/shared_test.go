@@ -32,8 +32,7 @@ func (b *bench) share(change func(*infrav1.PortalClusterIdentity, *corev1.Secret
 	})
 }
 
-// TestSharedIdentity: a namespace that is not allowed, a password that the portal refuses, or a place beyond the limits is reported, and nothing is
-// created. Messages name the identity and not its Secret, which is not the user's to correct.
+// TestSharedIdentity: a namespace that is not allowed, or a password that the portal refuses, is reported, and nothing is created. Messages name the identity and not its Secret, which is not the user's to correct.
 func TestSharedIdentity(t *testing.T) {
 	for title, test := range map[string]struct {
 		change                  func(*infrav1.PortalClusterIdentitySpec, *corev1.Secret)
@@ -45,14 +44,6 @@ func TestSharedIdentity(t *testing.T) {
 			s.Data[infrav1.IdentityPassword] = []byte("another")
 		},
 			infrav1.IdentityReadyCondition, infrav1.UnauthorizedReason, `PortalClusterIdentity "team": `},
-		"zone": {func(spec *infrav1.PortalClusterIdentitySpec, _ *corev1.Secret) {
-			spec.Limits = &infrav1.PortalIdentityLimits{Zones: []string{"z2"}}
-		},
-			infrav1.NetworkReadyCondition, infrav1.IdentityNotAllowedReason, `PortalClusterIdentity "team" allows the zone`},
-		"VPC": {func(spec *infrav1.PortalClusterIdentitySpec, _ *corev1.Secret) {
-			spec.Limits = &infrav1.PortalIdentityLimits{VPCs: []string{"v2"}}
-		},
-			infrav1.NetworkReadyCondition, infrav1.IdentityNotAllowedReason, `PortalClusterIdentity "team" allows the VPC`},
 	} {
 		t.Run(title, func(t *testing.T) {
 			b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})

@@ -121,9 +121,6 @@ func (r *Reconciler) ensureVPC(ctx context.Context, s *scope, name string) outco
 		if state.Last.InFlight() && !state.Last.Is(operation.CreateVPC) {
 			return missing
 		}
-		if o := s.identity.CheckPlacement(s.portalCluster.Spec.ZoneID, "a new VPC"); !o.IsDone() {
-			return o
-		}
 		if state.Last.Lost() && runner.Progress.StuckIn(state.Last) > 0 {
 			return polled
 		}

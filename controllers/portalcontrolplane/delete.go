@@ -42,10 +42,6 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 		outcome.Log(ctx, o)
 		return outcome.Result(o), outcome.FirstError(o)
 	}
-	if err := r.Ownership.RemoveFromIdentity(ctx, &s.Pass); err != nil {
-		o := outcome.Fail(err)
-		return outcome.Result(o), outcome.FirstError(o)
-	}
 	r.Access.Forget(&s.Pass)
 	err := s.Change(ctx, func(*operation.State) { controllerutil.RemoveFinalizer(s.ControlPlane, infrav1.ControlPlaneFinalizer) })
 	return ctrl.Result{}, client.IgnoreNotFound(err)

@@ -355,23 +355,3 @@ func TestNamesOfFailedCreationsAreReported(t *testing.T) {
 		}
 	})
 }
-
-// TestEndAfterTheIdentityHasForgotten has the manager end before it removes the finalizer. The namespace may not use the identity any more, which
-// allowed only the deletion, and has forgotten the cluster.
-func TestEndAfterTheIdentityHasForgotten(t *testing.T) {
-	manage(t, false, func(e *estate) {
-		key := e.addSharing("fleet", "prod", nil)
-		e.passes(key)
-		e.identity.Withdrawn = true
-		e.must(e.store.Delete(e.Context(), e.get(key)))
-		s := e.scope(key)
-		for ; !e.manager.deletePortalCluster(e.Context(), s).IsDone(); s = e.scope(key) {
-			time.Sleep(10 * time.Second)
-		}
-		e.must(e.manager.Ownership.RemoveFromIdentity(e.Context(), &s.Pass))
-		s = e.scope(key)
-		if _, err := e.manager.reconcileDelete(e.Context(), s); err != nil || len(s.ControlPlane.Finalizers) > 0 {
-			e.Errorf("the object remains: %v, %+v", err, s.outcomes[clusterv1.DeletingCondition])
-		}
-	})
-}

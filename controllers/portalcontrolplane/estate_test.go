@@ -133,9 +133,9 @@ func newScheme(t *testing.T) *runtime.Scheme {
 // newManager returns a manager of the objects in the store, with an empty memory.
 func newManager(store client.Client, recorder events.EventRecorder, workloads *connections) *Reconciler {
 	secrets := secretcache.New(store, store)
-	owners := &ownership.Owners{Client: store, Live: store, Identities: &identity.Resolver{Client: store, Live: store, Pool: &cloud.Pool{}, Secrets: secrets}}
+	owners := &ownership.Owners{Client: store, Live: store}
 	return &Reconciler{
-		Client: store, Live: store, Recorder: recorder, Identities: owners.Identities, Ownership: owners, Calls: &operation.Calls{},
+		Client: store, Live: store, Recorder: recorder, Identities: &identity.Resolver{Client: store, Live: store, Pool: &cloud.Pool{}, Secrets: secrets}, Ownership: owners, Calls: &operation.Calls{},
 		Access:    &access.Kubeconfigs{Client: store, Secrets: secrets, Workloads: workloads},
 		Lifecycle: &lifecycle.Clusters{Ownership: owners, Answers: outcome.NewAnswers()},
 	}
@@ -231,11 +231,6 @@ func (e *estate) scope(key client.ObjectKey) *scope {
 	s.Cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{Kind: "PortalControlPlane", Name: key.Name}
 	s.PortalCluster = &infrav1.PortalCluster{Spec: infrav1.PortalClusterSpec{ZoneID: "z"}}
 	s.PortalCluster.Status.VPCID = e.portal.VPCs()[0].ID
-	if s.Identity.Shared != "" {
-		s.Identity.Object = &infrav1.PortalClusterIdentity{}
-		e.must(e.store.Get(e.Context(), client.ObjectKey{Name: s.Identity.Shared}, s.Identity.Object))
-		s.Infrastructure = s.Identity.MayDelete(key.Namespace, s.ControlPlane.Spec.ClusterID)
-	}
 	s.State, s.Tools = stateOf(s.ControlPlane), e.manager.tools(s)
 	var err error
 	s.members, err = workers.ReadMembers(e.Context(), e.manager.Client, s.Cluster)

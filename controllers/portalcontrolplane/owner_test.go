@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -132,44 +131,26 @@ func TestUnclaimedDeletion(t *testing.T) {
 	})
 }
 
-// TestSamePortal: ids of different portals may be equal. A portal that is not known may be the same.
+// TestSamePortal: ids of different portals may be equal. A portal that is not recorded may be the same.
 func TestSamePortal(t *testing.T) {
 	type row struct {
-		second string
+		portal func(e *estate) string // that the owner has recorded
 		same   bool
 	}
 	cases(t, map[string]row{
-		"in another spelling": {"https://Portal.example:443/api/", true},
-		"another host":        {"https://portal.example.org/api", false},
-		"another path":        {"https://portal.example/us", false},
-		"not known":           {"", true},
-		"no URL":              {"portal", true},
+		"the same":     {func(e *estate) string { return e.identity.Portal.Address() }, true},
+		"another":      {func(*estate) string { return "portal.example" }, false},
+		"not recorded": {func(*estate) string { return "" }, true},
 	}, func(t *testing.T, test row) {
 		e := newEstate(t, emulator.Options{})
 		older, younger := e.add("a", "older", names), e.add("b", "younger", names)
-		e.atPortal(older, "https://portal.example/api")
-		e.atPortal(younger, test.second)
-		last := e.passes(older, younger)
-		if got := last[younger].Reason == infrav1.OwnedByAnotherReason; got != test.same || !last[older].IsDone() {
-			t.Errorf("%+v", last)
+		e.change(older, func(cp *infrav1.PortalControlPlane) {
+			putRecord(cp, operation.Record{UID: cp.UID, ClusterID: cp.Spec.ClusterID, Portal: test.portal(e)})
+		})
+		if o := e.passes(younger)[younger]; (o.Reason == infrav1.OwnedByAnotherReason) != test.same {
+			t.Errorf("%+v", o)
 		}
 	})
-}
-
-// atPortal gives the object an identity at the portal. "" is none.
-func (e *estate) atPortal(key client.ObjectKey, baseURL string) {
-	e.Helper()
-	if baseURL == "" {
-		return
-	}
-	meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: key.Name}}
-	e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Labels = meta.Labels })
-	pc := &infrav1.PortalCluster{ObjectMeta: meta}
-	pc.Spec.IdentityRef.Name = key.Name
-	e.must(e.store.Create(e.Context(), pc))
-	e.must(e.store.Create(e.Context(), &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{
-		infrav1.IdentityBaseURL: []byte(baseURL), infrav1.IdentityEmail: []byte("a@portal.example"), infrav1.IdentityPassword: []byte("secret"),
-	}}))
 }
 
 // TestLoserIsQuiet: an object that does not own its portal cluster looks at no job.
@@ -201,26 +182,6 @@ func TestUnnamedControlPlane(t *testing.T) {
 				t.Fatalf("%d creations, %+v", e.asked("POST"), o)
 			}
 			time.Sleep(10 * time.Second)
-		}
-	})
-}
-
-// TestNoteOfTheOwner: an object that names a portal cluster without owning it does not remove the owner's record when it is
-// deleted. The owner can still delete the cluster when the namespace may not use the identity any more.
-func TestNoteOfTheOwner(t *testing.T) {
-	manage(t, false, func(e *estate) {
-		owner := e.addSharing("team-a", "prod", nil)
-		e.passes(owner)
-		double := e.addSharing("team-a", "double", func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = e.get(owner).Spec.ClusterID })
-		e.passes(double)
-		e.identity.Withdrawn = true
-		e.must(e.store.Delete(e.Context(), e.get(double)))
-		s := e.scope(double)
-		if _, err := e.manager.reconcileDelete(e.Context(), s); err != nil || len(s.ControlPlane.Finalizers) > 0 {
-			e.Fatalf("the other object did not go: %v, %+v", err, s.outcomes)
-		}
-		if o := e.delete(owner); !o.IsDone() {
-			e.Errorf("the owner: %+v", o)
 		}
 	})
 }
@@ -277,55 +238,6 @@ func (e *estate) addSharing(namespace, name string, change func(*infrav1.PortalC
 	return e.add(namespace, name, func(cp *infrav1.PortalControlPlane) {
 		if cp.Labels = labels; change != nil {
 			change(cp)
-		}
-	})
-}
-
-// TestPlaceLimit: a value that a user writes into the status of the PortalCluster leads to no other VPC.
-func TestPlaceLimit(t *testing.T) {
-	manage(t, false, func(e *estate) {
-		e.identity.Limits = &infrav1.PortalIdentityLimits{VPCs: []string{"another"}}
-		key := e.addSharing("team-a", "first", nil)
-		if o := e.passes(key)[key]; !stalled(o, infrav1.IdentityNotAllowedReason, "another") || e.asked("POST") != 0 {
-			e.Errorf("asked %d times: %+v", e.asked("POST"), o)
-		}
-	})
-}
-
-// TestWithdrawn: when the namespace may not use its identity any more, it can delete the clusters that belonged to it before, and
-// no others.
-func TestWithdrawn(t *testing.T) {
-	type row struct {
-		change func(e *estate, key client.ObjectKey, other string)
-		gone   bool
-	}
-	cases(t, map[string]row{
-		"its own cluster": {func(*estate, client.ObjectKey, string) {}, true},
-		"a cluster that its record claims": {func(e *estate, key client.ObjectKey, other string) {
-			e.change(key, func(cp *infrav1.PortalControlPlane) {
-				cp.Spec.ClusterID = other
-				putRecord(cp, operation.Record{UID: cp.UID, ClusterID: other, Workers: &infrav1.WorkerParameters{}})
-			})
-		}, false},
-		"a creation under way": {func(e *estate, key client.ObjectKey, _ string) {
-			e.change(key, func(cp *infrav1.PortalControlPlane) {
-				cp.Spec.ClusterID = ""
-				put(cp, &operation.Operation{ID: "1", Type: operation.Create, Target: "victim", JobID: "of another"})
-			})
-		}, false},
-	}, func(t *testing.T, test row) {
-		e := newEstate(t, emulator.Options{})
-		key := e.addSharing("team-b", "attacker", nil)
-		e.passes(key)
-		other := e.another() // has no owner here
-		e.identity.Withdrawn = true
-		before := len(e.portal.RequestLog())
-		test.change(e, key, other)
-		if o := e.delete(key); o.IsDone() != test.gone || !test.gone && o.Reason != infrav1.IdentityNotAllowedReason {
-			t.Errorf("%+v", o)
-		}
-		if asked := len(e.portal.RequestLog()) > before; asked != test.gone {
-			t.Errorf("the portal was asked: %v", asked)
 		}
 	})
 }

@@ -18,7 +18,6 @@ func (f *fixture) shared() *infrav1.PortalClusterIdentity {
 	return &infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}, Spec: infrav1.PortalClusterIdentitySpec{
 		SecretRef:         infrav1.PortalClusterIdentitySecretReference{Name: "account"},
 		AllowedNamespaces: &infrav1.PortalIdentityNamespaces{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}},
-		Limits:            &infrav1.PortalIdentityLimits{Zones: []string{"z"}},
 	}}
 }
 
@@ -55,9 +54,6 @@ func TestBadInputIsRejected(t *testing.T) {
 			i.Spec.AllowedNamespaces.List = []string{"Team_A"}
 		}), "spec.allowedNamespaces.list[0]"},
 		"an identity without a Secret": {wrong(shared, func(i *infrav1.PortalClusterIdentity) { i.Spec.SecretRef.Name = "" }), "spec.secretRef"},
-		"an identity with a zone twice": {wrong(shared, func(i *infrav1.PortalClusterIdentity) {
-			i.Spec.Limits.Zones = []string{"z", "z"}
-		}), "spec.limits.zones[1]"},
 	} {
 		err := box.Client.Create(t.Context(), test.object)
 		f.Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%s: %v", title, err)

@@ -29,7 +29,6 @@ func uninstalls() []row {
 			happens: (*story).loseHome,
 			with: func(s *story) {
 				shared := s.share("uninstalled")
-				s.secret.Finalizers = []string{infrav1.SharedIdentityFinalizer} // as an earlier version of the provider left it
 				s.Cleanup(func() { _ = box.Client.Delete(context.WithoutCancel(s.Context()), shared) })
 			},
 			sees: []sight{{"PortalCluster", infrav1.IdentityReadyCondition}, deleting, available},

@@ -28,9 +28,6 @@ func (k *Clusters) Ensure(ctx context.Context, p *pass.Pass, request func(contex
 		if o := k.Ownership.Claim(ctx, p); !o.IsDone() {
 			return o
 		}
-		if o := k.Ownership.RecordInIdentity(ctx, p); !o.IsDone() {
-			return o
-		}
 		return p.Existence(ctx)
 	}
 	if !p.Infrastructure.IsDone() {
@@ -48,9 +45,6 @@ func (k *Clusters) Ensure(ctx context.Context, p *pass.Pass, request func(contex
 	}
 	if o := k.Ownership.HoldRestored(ctx, p); !o.IsDone() {
 		return o
-	}
-	if o := p.Identity.CheckPlacement(asked.ZoneID, asked.VPCID); !o.IsDone() {
-		return o // the PortalCluster reports this too, but users can change its status
 	}
 	if err := ensureName(ctx, p); err != nil {
 		return outcome.Fail(err)

@@ -2,8 +2,7 @@
 
 // Package ownership answers whose a portal cluster is, so that none is lost and none is made twice.
 //
-//	owner.go     one PortalControlPlane owns a portal cluster, and all others that name it change nothing. Nor may users of a shared identity
-//	             take each other's clusters
+//	owner.go     one PortalControlPlane owns a portal cluster, and all others that name it change nothing
 //	restored.go  an object with an earlier life (a clone, a restored backup) may have a portal cluster that it does not know, so it is held.
 //	             By the names that the provider generates, a person and the provider recognize a portal cluster
 //	deletion.go  a deletion that nobody meant is held

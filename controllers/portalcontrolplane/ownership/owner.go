@@ -8,25 +8,21 @@ import (
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/pass"
-	"github.com/capportal/cluster-api-provider-portal/controllers/shared/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
 )
 
 // Owners knows whose each portal cluster is.
 type Owners struct {
-	Client     client.Client
-	Live       client.Reader // past the cache
-	Identities *identity.Resolver
+	Client client.Client
+	Live   client.Reader // past the cache
 }
 
 // PortalClusterIndex finds PortalControlPlanes by the id or the creation of their portal cluster.
@@ -239,7 +235,7 @@ func (k *Owners) otherOwner(ctx context.Context, p *pass.Pass) (*infrav1.PortalC
 			if client.IgnoreNotFound(err) != nil {
 				return nil, fmt.Errorf("read PortalControlPlane %s: %w", client.ObjectKeyFromObject(cached), err)
 			}
-			if err == nil && nameSamePortalCluster(p.ControlPlane, other, key) && precedes(other, first) && k.samePortal(ctx, p.ControlPlane, other) {
+			if err == nil && nameSamePortalCluster(p.ControlPlane, other, key) && precedes(other, first) && samePortal(p, other) {
 				first = other
 			}
 		}
@@ -257,23 +253,14 @@ func nameSamePortalCluster(cp, other *infrav1.PortalControlPlane, key string) bo
 	return slices.Contains(IndexPortalCluster(other), key) && (id == "" || of == "" || id == of)
 }
 
-// samePortal reports whether the objects may belong to the same portal. An identity that cannot be read may name any portal.
-func (k *Owners) samePortal(ctx context.Context, a, b *infrav1.PortalControlPlane) bool {
-	portalA, portalB := k.portalOf(ctx, a), k.portalOf(ctx, b)
-	return portalA == "" || portalB == "" || portalA == portalB
-}
-
-// portalOf returns the URL of the object's portal, or "" if that is not known.
-func (k *Owners) portalOf(ctx context.Context, cp *infrav1.PortalControlPlane) string {
-	cluster, err := util.GetOwnerCluster(ctx, k.Client, cp.ObjectMeta)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return ""
+// samePortal reports whether the other object may belong to the portal of this one, as far as it has recorded that.
+func samePortal(p *pass.Pass, other *infrav1.PortalControlPlane) bool {
+	mine := p.Record.Portal
+	if mine == "" && p.Identity.Portal != nil {
+		mine = p.Identity.Portal.Address()
 	}
-	portalCluster, err := pass.PortalClusterOf(ctx, k.Client, cluster, cp)
-	if err != nil || portalCluster == nil {
-		return ""
-	}
-	return cloud.Address(k.Identities.BaseURL(ctx, cp.Namespace, portalCluster.Spec.IdentityRef))
+	record, _ := operation.LoadRecord(other) // one that cannot be read names no portal
+	return mine == "" || record.Portal == "" || mine == record.Portal
 }
 
 // unclaimed reports whether the object has not claimed a portal cluster that is probably its own. It is a copy of the owner, or a
@@ -294,28 +281,4 @@ func (k *Owners) MayDelete(ctx context.Context, p *pass.Pass) (bool, error) {
 	}
 	owner, err := k.otherOwner(ctx, p)
 	return owner == nil, err
-}
-
-// RecordInIdentity records in the PortalClusterIdentity that the portal cluster belongs to this object, as long as the
-// namespace may use the identity.
-func (k *Owners) RecordInIdentity(ctx context.Context, p *pass.Pass) outcome.Outcome {
-	if !p.Infrastructure.IsDone() || p.Identity.Shared == "" || !p.Owns() {
-		return outcome.Outcome{}
-	}
-	if err := k.Identities.RecordCluster(ctx, p.Identity, p.ControlPlane.Namespace, p.ControlPlane.Spec.ClusterID); err != nil {
-		return outcome.Fail(err)
-	}
-	return outcome.Outcome{}
-}
-
-// RemoveFromIdentity removes the record when the object goes, unless another object owns the portal cluster and needs the
-// record to delete it.
-func (k *Owners) RemoveFromIdentity(ctx context.Context, p *pass.Pass) error {
-	if p.Identity.Shared == "" {
-		return nil
-	}
-	if mine, err := k.MayDelete(ctx, p); err != nil || !mine {
-		return err
-	}
-	return k.Identities.ForgetCluster(ctx, p.Identity, p.ControlPlane.Namespace, p.ControlPlane.Spec.ClusterID)
 }

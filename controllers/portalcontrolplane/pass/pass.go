@@ -113,18 +113,11 @@ func (p *Pass) loadIdentity(ctx context.Context, identities *identity.Resolver) 
 	if !deleting && !p.Provisioned() && !ready {
 		return outcome.WaitFor(0, infrav1.WaitingForDependencyReason, "waiting for PortalCluster %s to be ready: see its conditions", p.PortalCluster.Name)
 	}
-	resolve := identities.Resolve
-	if deleting {
-		resolve = identities.ResolveToDelete
-	}
 	var problem outcome.Outcome
-	if p.Identity, problem = resolve(ctx, p.PortalCluster.Namespace, p.PortalCluster.Spec.IdentityRef); !problem.IsDone() {
+	if p.Identity, problem = identities.Resolve(ctx, p.PortalCluster.Namespace, p.PortalCluster.Spec.IdentityRef); !problem.IsDone() {
 		return problem
 	}
-	if o := p.CheckPortal(); !o.IsDone() {
-		return o
-	}
-	return p.Identity.MayDelete(p.ControlPlane.Namespace, p.ControlPlane.Spec.ClusterID)
+	return p.CheckPortal()
 }
 
 // CheckPortal is done unless the identity names another portal than the portal cluster's. At that portal, the cluster's id may belong

@@ -52,17 +52,14 @@ func TestPlaceIsUpToDate(t *testing.T) {
 	}
 }
 
-// TestWithdrawnIdentity: a namespace that may not use a shared identity any more deletes the clusters that are recorded for it, and no other
-// tenant's, whatever its objects name.
+// TestWithdrawnIdentity: a namespace that may not use a shared identity any more deletes nothing, whatever its objects name, until it is allowed again.
 func TestWithdrawnIdentity(t *testing.T) {
-	const own, others = "cluster-own", "cluster-of-others"
-	for id, want := range map[string]string{own: "", others: infrav1.IdentityNotAllowedReason, "": infrav1.IdentityNotAllowedReason} {
+	for allowed, want := range map[string]string{"others": infrav1.IdentityNotAllowedReason, "default": ""} {
 		pc := &infrav1.PortalCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
 		pc.Spec.IdentityRef = infrav1.PortalIdentityReference{Kind: infrav1.PortalIdentityShared, Name: "team"}
 		shared := &infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
 		shared.Spec.SecretRef.Name = "account"
-		shared.Spec.AllowedNamespaces = &infrav1.PortalIdentityNamespaces{List: []string{"others"}}
-		shared.Status.Clusters = []infrav1.PortalIdentityCluster{{ID: own, Namespace: "default"}, {ID: others, Namespace: "others"}}
+		shared.Spec.AllowedNamespaces = &infrav1.PortalIdentityNamespaces{List: []string{allowed}}
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "account"}, Data: map[string][]byte{
 			infrav1.IdentityBaseURL: []byte("https://portal.example"), infrav1.IdentityEmail: []byte("a@portal.example"), infrav1.IdentityPassword: []byte("p"),
 		}}
@@ -71,10 +68,10 @@ func TestWithdrawnIdentity(t *testing.T) {
 		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
 		cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "PortalCluster", Name: "a"}
 		p := &Pass{Cluster: cluster, ControlPlane: &infrav1.PortalControlPlane{ObjectMeta: cluster.ObjectMeta}}
-		p.ControlPlane.DeletionTimestamp, p.ControlPlane.Spec.ClusterID = ptr.To(metav1.Now()), id
+		p.ControlPlane.DeletionTimestamp, p.ControlPlane.Spec.ClusterID = ptr.To(metav1.Now()), "cluster-1"
 		resolver := &identity.Resolver{Client: store, Live: store, Secrets: secretcache.New(nil, store), Namespace: "system", Pool: &cloud.Pool{}}
 		if err := p.Load(t.Context(), store, resolver); err != nil || p.Infrastructure.Reason != want {
-			t.Errorf("deletion of %q: %+v, %v, want %q", id, p.Infrastructure, err, want)
+			t.Errorf("%s is allowed: %+v, %v, want %q", allowed, p.Infrastructure, err, want)
 		}
 	}
 }

@@ -2,8 +2,7 @@
 
 // Package identity turns an identity Secret into a client of the portal, and keeps the identity while it is needed to delete what
 // was created with it. The identity is a Secret in the namespace of the PortalCluster, or a PortalClusterIdentity with a Secret in the
-// manager's namespace (source.go), which is not kept. A PortalClusterIdentity may limit what is created with it (limits.go),
-// and records which cluster belongs to which namespace (clusters.go).
+// manager's namespace (source.go), which is not kept. A PortalClusterIdentity says which namespaces may use it.
 package identity
 
 import (
@@ -64,28 +63,12 @@ type Identity struct {
 	BaseURL string // of the portal
 	// Shared is the name of the PortalClusterIdentity. It is empty for a Secret of the namespace's own.
 	Shared string
-	// Limits of the PortalClusterIdentity, or nil.
-	Limits *infrav1.PortalIdentityLimits
-	// Withdrawn reports whether the namespace may not use the identity, except to delete the clusters that are noted for it.
-	Withdrawn bool
-	// Object is the PortalClusterIdentity as it was read, or nil.
-	Object *infrav1.PortalClusterIdentity
 }
 
 // Resolve returns the client for the identity, or an outcome with the problem.
 func (r *Resolver) Resolve(ctx context.Context, namespace string, ref infrav1.PortalIdentityReference) (Identity, outcome.Outcome) {
-	return r.resolve(ctx, namespace, ref, false)
-}
-
-// ResolveToDelete is Resolve for an object that is being deleted. It also returns an identity that the namespace may not use any
-// more (Withdrawn). The caller must use it only for deletions that MayDelete allows.
-func (r *Resolver) ResolveToDelete(ctx context.Context, namespace string, ref infrav1.PortalIdentityReference) (Identity, outcome.Outcome) {
-	return r.resolve(ctx, namespace, ref, true)
-}
-
-func (r *Resolver) resolve(ctx context.Context, namespace string, ref infrav1.PortalIdentityReference, deleting bool) (Identity, outcome.Outcome) {
 	from, problem := r.read(ctx, namespace, ref)
-	if from.withdrawn() && !deleting {
+	if from.withdrawn() {
 		return Identity{}, notAllowed(ref.Name, namespace)
 	}
 	if !problem.IsDone() {
@@ -103,8 +86,7 @@ func (r *Resolver) resolve(ctx context.Context, namespace string, ref infrav1.Po
 		Portal: portal, Version: string(from.secret.UID) + "/" + from.secret.ResourceVersion, BaseURL: value(from.secret, infrav1.IdentityBaseURL),
 	}
 	if from.shared != nil {
-		id.Object = from.shared
-		id.Shared, id.Limits, id.Withdrawn = from.shared.Name, from.shared.Spec.Limits, from.withdrawn()
+		id.Shared = from.shared.Name
 		id.Version += fmt.Sprintf("/%s/%d", from.shared.UID, from.shared.Generation)
 	}
 	r.Accounts.Use(accountName(namespace, ref), id.BaseURL, portal.Limiter)

@@ -136,12 +136,8 @@ func (r *Resolver) ensureSharedFinalizer(ctx context.Context, from source) outco
 	return outcome.Outcome{}
 }
 
-// RemoveUnusedFinalizers removes our finalizer from the PortalClusterIdentity if no PortalCluster uses it, and from its Secret in any
-// case. It returns the number of PortalClusters that use the identity.
+// RemoveUnusedFinalizers removes our finalizer from the PortalClusterIdentity if no PortalCluster uses it. It returns the number of PortalClusters that use the identity.
 func (r *Resolver) RemoveUnusedFinalizers(ctx context.Context, shared *infrav1.PortalClusterIdentity) (users int, err error) {
-	if err := r.removeSecretFinalizer(ctx, shared); err != nil {
-		return 0, err
-	}
 	cached, err := r.sharedUsers(ctx, shared.Name)
 	if err != nil || len(cached) > 0 || !controllerutil.ContainsFinalizer(shared, infrav1.IdentityFinalizer) {
 		return len(cached), err
@@ -160,16 +156,6 @@ func (r *Resolver) RemoveUnusedFinalizers(ctx context.Context, shared *infrav1.P
 	}
 	r.Accounts.Drop(accountName("", infrav1.PortalIdentityReference{Kind: infrav1.PortalIdentityShared, Name: shared.Name}))
 	return 0, client.IgnoreNotFound(r.writer().Change(ctx, shared, func() { controllerutil.RemoveFinalizer(shared, infrav1.IdentityFinalizer) }))
-}
-
-// removeSecretFinalizer removes the finalizer that earlier versions of the provider put on the Secret of a PortalClusterIdentity.
-func (r *Resolver) removeSecretFinalizer(ctx context.Context, shared *infrav1.PortalClusterIdentity) error {
-	known, err := r.Secrets.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: shared.Spec.SecretRef.Name})
-	if err != nil || !controllerutil.ContainsFinalizer(known, infrav1.SharedIdentityFinalizer) {
-		return client.IgnoreNotFound(err)
-	}
-	secret := known.DeepCopy()
-	return client.IgnoreNotFound(r.writer().Change(ctx, secret, func() { controllerutil.RemoveFinalizer(secret, infrav1.SharedIdentityFinalizer) }))
 }
 
 func (r *Resolver) writer() persist.Writer { return persist.Writer{Client: r.Client} }

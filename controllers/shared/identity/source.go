@@ -64,15 +64,6 @@ func (r *Resolver) read(ctx context.Context, namespace string, ref infrav1.Porta
 	return from, problem
 }
 
-// BaseURL returns the URL of the identity's portal, or "" if it cannot be read.
-func (r *Resolver) BaseURL(ctx context.Context, namespace string, ref infrav1.PortalIdentityReference) string {
-	from, problem := r.read(ctx, namespace, ref)
-	if !problem.IsDone() {
-		return ""
-	}
-	return value(from.secret, infrav1.IdentityBaseURL)
-}
-
 // secret returns a Secret, which must not be changed, or an outcome with what it lacks. It is read only if it may have changed.
 // The content of an incomplete Secret is not kept.
 func (r *Resolver) secret(ctx context.Context, key client.ObjectKey) (*corev1.Secret, outcome.Outcome) {

@@ -155,7 +155,7 @@ The fourth column has what the provider sets. `portal-*` are annotations with th
 | `PortalMachinePoolTemplate` | `spec.template` | | | `ownerReferences` |
 | `PortalMachinePool` | `spec.serviceOfferingID` `spec.sshKeyPair` | | `spec.providerIDList` `status` `finalizers` | `ownerReferences` |
 | `PortalBootstrapConfig` | | | `status` | `labels` `ownerReferences` |
-| `PortalClusterIdentity` | `spec.secretRef` `spec.allowedNamespaces` `spec.limits` | | `finalizers` `status` | |
+| `PortalClusterIdentity` | `spec.secretRef` `spec.allowedNamespaces` | | `finalizers` `status` | |
 | `PortalClusterTemplate` | `spec.template` | | | `ownerReferences` |
 | `PortalControlPlaneTemplate` | `spec.template` | | | `ownerReferences` |
 | `PortalBootstrapConfigTemplate` | `spec.template` | | | `ownerReferences` |
