@@ -43,13 +43,6 @@ func (p *planner) bind() {
 	p.takeOver(without)
 }
 
-func oneIf(yes bool) int {
-	if yes {
-		return 1
-	}
-	return 0
-}
-
 // available reports whether the node stays, as far as is known, and is neither claimed nor needed otherwise. A node that the portal may remove
 // instead of another one is: a portal that keeps refusing would otherwise leave a Machine without a node.
 func (p *planner) available(n *worker) bool {
@@ -167,7 +160,7 @@ func (c *claim) without() string {
 // completeBind completes a bind that was interrupted, or whose Machine still names its previous node.
 func (p *planner) completeBind(c *claim) {
 	if c.wasDraining() && p.Activity == RemovingNodes {
-		return // see undoAbortedDrains
+		return // see undoDrains
 	}
 	c.want.PreDrain, c.want.PreTerminate = true, true
 	c.pointAtNode()

@@ -5,8 +5,8 @@
 // Machines are claims on those nodes.
 //
 // It is a pure function from a View (the objects as they are now) to a Plan: no client, no clock, no memory. The plan says how Machines,
-// Nodes and the pool's list should be. Package workers writes what differs, one object at a time, in the order of the steps in
-// write.go. Between any two writes it may be interrupted. Then a new plan is made from the objects as they are.
+// Nodes and the pool's list should be. Decide lists the phases in which it is made. Package workers writes what differs, one object at a time,
+// in the order of the steps in write.go. Between any two writes it may be interrupted. Then a new plan is made from the objects as they are.
 //
 // The states of a claim:
 //
@@ -25,9 +25,9 @@
 //
 // How nodes and claims change state:
 //
-//   - Leaving (leaving.go): the nodes to remove next are the first ones in the order in which the portal is expected to remove them
-//     (order.go), as many as are surplus and as no live Machine needs. While that order is a guess, a request removes one node (size.go).
-//   - Instead (instead.go): the nodes that one operation of the portal made are a batch. If only a part of a batch goes, and nothing has shown
+//   - Leaving (leave.go): the nodes to remove next are the first ones in the order in which the portal is expected to remove them
+//     (removalOrder), as many as are surplus and as no live Machine needs. While that order is a guess, a request removes one node (ask.go).
+//   - Instead (leave.go): the nodes that one operation of the portal made are a batch. If only a part of a batch goes, and nothing has shown
 //     which, the other nodes of the batch may go instead. If they are few, they are drained too, although Machines hold them, and the portal is
 //     asked afterwards. Those that stay are made schedulable again. A Machine whose node went instead is Lost, and is bound to one of these.
 //   - Bound: the Machine gets both deletion hooks first, then its PortalMachine gets the Node's identity. The hooks keep core from

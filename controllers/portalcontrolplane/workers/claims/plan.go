@@ -60,47 +60,34 @@ type Plan struct {
 	NotReady      []string // nodes that hold a Machine, or are the pool's, and are not Ready
 }
 
-// Decide returns what to do.
+// Decide returns what to do. Each phase answers one question, in the file of its name. The order matters: a phase reads what the ones above it
+// have written.
+//
+//	#   phase    question                                                  writes                                           read by
+//	1   read     what exists, and who has what?                            claims, workers, Plan.Present, Counted, Before   all
+//	2   learn    what has the last scale-down shown?                       Plan.Evidence, Undrained, and no more then       the next plan
+//	3   leave    which nodes go next, and which may go instead?            leaving, instead, surplus, partial, settled      4 to 10
+//	4   hold     what becomes of Machines that are being deleted?          want, awaited, taken                             5, 6, 8
+//	5   bind     which Machine that stays gets which node?                 want, taken, bound, Plan.Unbound, LostNodes      6, 8
+//	6   fill     which nodes does the pool list?                           list, pooled, Plan.Missing                       7, 8, 9
+//	7   protect  which nodes must the autoscaler leave alone?              want                                             8
+//	8   write    what differs, and which nodes does the provider drain?    Plan.Writes                                      workers
+//	9   report   what does the plan wait for?                              the other fields of Plan                         conditions
+//	10  ask      how many workers is the portal asked for?                 Plan.Scale, Size, Why                            workers
 func Decide(v View) Plan {
 	p := read(v)
-	p.plan.Counted = min(max(p.Size, p.readyCount()), max(len(p.workers), p.readyCount()))
-	p.plan.Before = Snapshot(keep(p.plan.Present, func(n Node) bool { return n.Ready || !p.SizeUncertain || p.existedBefore(n) }))
-	if p.observeOrder() {
+	if p.learn() {
 		return p.plan // the next pass decides with the new order
 	}
-	p.plan.Desired = p.Desired
-	p.chooseLeaving()
-	p.undoAbortedDrains()
-	p.moveHeld()
-	p.release()
-	p.uncordonStaying()
+	p.leave()
+	p.hold()
 	p.bind()
-	p.addToPool()
-	p.removeFromPool()
-	p.prepareInstead()
-	p.protectFromAutoscaler()
-	p.writeChanges()
-	p.drainFree()
-	p.deleteLeftOver()
+	p.fill()
+	p.protect()
+	p.write()
 	p.report()
-	p.decideSize()
+	p.ask()
 	return p.plan
-}
-
-// observeOrder compares the nodes that a finished scale-down left with those before it, as soon as the expected number exists.
-func (p *planner) observeOrder() bool {
-	if p.Activity != Idle || !p.ScaledDown || len(p.Before) == 0 || len(p.workers) != p.Size {
-		return false
-	}
-	now := Snapshot(p.plan.Present)
-	p.plan.OrderObserved, p.plan.Evidence = true, p.Evidence.Learn(p.Before, now)
-	gone, _ := removal.Split(p.Before, now)
-	for _, n := range gone {
-		if n.HadPods() {
-			p.plan.Undrained = append(p.plan.Undrained, n.Name)
-		}
-	}
-	return true
 }
 
 func (p *planner) requeueAfter(after time.Duration) {
@@ -114,38 +101,4 @@ func (p *planner) hasElapsed(t time.Time, d time.Duration) bool {
 	since := p.Now.Sub(t)
 	p.requeueAfter(d - since)
 	return since >= d
-}
-
-// report sets the fields that report what the plan waits for.
-func (p *planner) report() {
-	for _, c := range p.claims {
-		switch {
-		case c.Deleting:
-			if c.at != nil && (c.state == stateDraining || c.PreDrain && !c.want.PreDrain) {
-				p.plan.Draining = append(p.plan.Draining, c.Name)
-			}
-		case c.mismatched() && !c.Outdated:
-			p.plan.Mismatched = append(p.plan.Mismatched, c.Name)
-		case c.at != nil && !c.at.Ready:
-			p.plan.NotReady = append(p.plan.NotReady, c.at.Name)
-		}
-	}
-	p.reportNodes()
-}
-
-func (p *planner) reportNodes() {
-	for _, n := range p.workers {
-		switch {
-		case n.drained():
-			p.plan.Drained = append(p.plan.Drained, n.Name)
-		case (n.leaving || n.instead) && n.drainingOrDrained():
-			p.plan.DrainingNodes = append(p.plan.DrainingNodes, n.Name)
-		case n.free():
-			p.plan.Free++
-			if n.pooled && !n.Ready {
-				p.plan.NotReady = append(p.plan.NotReady, n.Name)
-			}
-		}
-	}
-	p.plan.Free = max(0, p.plan.Free-min(p.members(), p.poolReplicas()))
 }

@@ -54,6 +54,12 @@ func (p *planner) members() (n int) {
 // reserved reports whether the node belongs to the pool and the pool cannot spare it.
 func (p *planner) reserved(n *worker) bool { return n.pooled && p.members() <= p.poolReplicas() }
 
+// fill decides which nodes the pool lists.
+func (p *planner) fill() {
+	p.addToPool()
+	p.removeFromPool()
+}
+
 // addToPool gives the pool the nodes that it is missing. It runs after bind, so Machines that wait come first. The pool gets the
 // nodes that the portal removes first, so that shrinking the pool rarely removes the node of a Machine. The list names a node
 // before the node gets its providerID, because core may still know an earlier Node of that name, and deletes a Node whose ID is

@@ -124,7 +124,24 @@ func read(v View) *planner {
 	if p.MayResend && p.Activity == AddingNodes && p.Desired < p.Target {
 		p.Activity = Idle // nodes that the portal adds and that are not desired any more make no difference
 	}
+	p.plan.Desired, p.plan.Counted = p.Desired, min(max(p.Size, p.readyCount()), max(len(p.workers), p.readyCount()))
+	p.plan.Before = Snapshot(keep(p.plan.Present, func(n Node) bool { return n.Ready || !p.SizeUncertain || p.existedBefore(n) }))
 	return p
+}
+
+// noteBatches notes on the nodes which operation made them, and numbers the batches.
+func (p *planner) noteBatches() {
+	for i, n := range p.workers {
+		if by := removal.MadeBy(n.snapshot(), p.Batch, p.Older); by != n.Batch {
+			n.want.Batch = by
+			n.why.add("operation %s made it", by)
+		}
+		p.plan.Present[i].Batch = n.want.Batch
+	}
+	numbers := removal.Batches(Snapshot(p.plan.Present))
+	for _, n := range p.workers {
+		n.batch = numbers[n.UID]
+	}
 }
 
 // unaskedStay returns how many workers stay if no object asks for any: all but the drained ones that the portal removes first.
@@ -141,16 +158,6 @@ func (p *planner) unaskedStay() int {
 		return stay
 	}
 	return stay - drained
-}
-
-// older compares by age, ties by name.
-func older(aCreated, bCreated time.Time, aName, bName string) int {
-	return cmp.Or(aCreated.Compare(bCreated), strings.Compare(aName, bName))
-}
-
-// takesNodes reports whether the portal is removing or replacing nodes.
-func (p *planner) takesNodes() bool {
-	return p.Activity == RemovingNodes || p.Activity == ReplacingNodes
 }
 
 // present drops Nodes whose machine appears to be gone. Without a cloud controller, a Node object outlives its machine. If the
@@ -190,14 +197,89 @@ func (p *planner) mayExist(n Node) bool {
 // Without it, a portal that keeps failing would never be asked again. After half an hour, the portal's jobs count as stuck too.
 const goneTime = 30 * time.Minute
 
+// isLost reports whether the Node has not been Ready for so long that it counts as lost.
+func (p *planner) isLost(n Node) bool {
+	return !n.NotReadySince.IsZero() && p.hasElapsed(n.NotReadySince, leftOverTime)
+}
+
+// leftOverTime is how long a Node must not be Ready to count as lost. By then a cloud controller has deleted it, a Node that was
+// only briefly away is back, and Kubernetes has evicted its Pods.
+const leftOverTime = 5 * time.Minute
+
 // existedBefore reports whether the Node's machine existed before the last scale, as far as is known.
 func (p *planner) existedBefore(n Node) bool {
 	return len(p.Before) == 0 || contains(p.Before, n)
 }
 
-// isLost reports whether the Node has not been Ready for so long that it counts as lost.
-func (p *planner) isLost(n Node) bool {
-	return !n.NotReadySince.IsZero() && p.hasElapsed(n.NotReadySince, leftOverTime)
+func (p *planner) readyCount() int { return len(keep(p.Nodes, func(n Node) bool { return n.Ready })) }
+
+// nodeNamed returns the Node of that name, whether its machine appears to be gone or not.
+func (p *planner) nodeNamed(name string) *worker {
+	for _, n := range p.nodes {
+		if n.Name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+// takesNodes reports whether the portal is removing or replacing nodes.
+func (p *planner) takesNodes() bool {
+	return p.Activity == RemovingNodes || p.Activity == ReplacingNodes
+}
+
+// removalSeen reports whether the portal has already removed as many nodes as it was asked to, although its job still runs.
+func (p *planner) removalSeen() bool {
+	return p.Activity == RemovingNodes && len(p.Nodes) <= p.Target
+}
+
+// nodesChanging reports whether the portal is changing which nodes exist, or its last change is not visible yet.
+func (p *planner) nodesChanging() bool {
+	return p.Activity == ReplacingNodes || p.Activity == RemovingNodes && !p.removalSeen() || p.Activity == Idle && !p.settled
+}
+
+// moreNodesThanSize reports whether more Nodes exist than the portal is known to run. Either some of them are gone, which shows
+// soon, or nodes were added outside of the provider, which are counted later (Plan.Counted).
+func (p *planner) moreNodesThanSize() bool {
+	return p.Size >= 0 && !p.SizeUncertain && len(p.workers) > p.Size
+}
+
+// maxWorkers is the largest number of workers that the portal may run.
+func (p *planner) maxWorkers() int {
+	if p.Size < 0 {
+		return len(p.workers)
+	}
+	return max(p.Size, p.readyCount())
+}
+
+// usable reports whether a Machine can use the node, because its machine exists.
+func (p *planner) usable(n *worker) bool { return n.Ready || n.inUse() || !p.SizeUncertain }
+
+// needed is how many nodes the live Machines and the pool need. Two Machines that share a node, because one takes it over from
+// the other, need one.
+func (p *planner) needed() (n int) {
+	n = p.poolReplicas()
+	for _, c := range p.claims {
+		if !c.Deleting && !c.mismatched() {
+			n++
+		}
+	}
+	for _, worker := range p.workers {
+		n -= max(0, len(worker.live)-1)
+	}
+	return n
+}
+
+// claimed reports whether a Machine holds the Node, or shows it.
+func (p *planner) claimed(n Node) bool {
+	return slices.ContainsFunc(p.claims, func(c *claim) bool {
+		return c.NodeRef == n.Name || c.ClaimNodeUID == n.UID && !IsReleased(c.ClaimProviderID)
+	})
+}
+
+// older compares by age, ties by name.
+func older(aCreated, bCreated time.Time, aName, bName string) int {
+	return cmp.Or(aCreated.Compare(bCreated), strings.Compare(aName, bName))
 }
 
 func keep(nodes []Node, wanted func(Node) bool) (kept []Node) {
@@ -209,12 +291,9 @@ func keep(nodes []Node, wanted func(Node) bool) (kept []Node) {
 	return kept
 }
 
-// nodeNamed returns the Node of that name, whether its machine appears to be gone or not.
-func (p *planner) nodeNamed(name string) *worker {
-	for _, n := range p.nodes {
-		if n.Name == name {
-			return n
-		}
+func oneIf(yes bool) int {
+	if yes {
+		return 1
 	}
-	return nil
+	return 0
 }

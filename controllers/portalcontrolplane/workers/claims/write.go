@@ -2,7 +2,10 @@
 
 package claims
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Change is an object as the plan has seen it and as it should be. Only the fields that differ are written.
 type Change[T Machine | Node] struct{ Seen, Want T }
@@ -42,26 +45,28 @@ const (
 	DeleteNode
 )
 
-// writeChanges plans the writes of all objects that are not as they should be.
-func (p *planner) writeChanges() {
+// write plans the writes of all objects that are not as they should be, the provider's own drains, and the deletions of Node objects.
+func (p *planner) write() {
 	if p.Pool != nil && !slices.Equal(p.list, p.Pool.List) {
-		p.write(Write{Step: WriteList, List: p.list, Why: "the pool lists the Nodes that belong to it"})
+		p.add(Write{Step: WriteList, List: p.list, Why: "the pool lists the Nodes that belong to it"})
 	}
 	for _, n := range p.nodes {
 		if n.want != n.Node {
-			p.write(Write{Step: WriteNode, Node: Change[Node]{n.Node, n.want}, Why: n.why.String()})
+			p.add(Write{Step: WriteNode, Node: Change[Node]{n.Node, n.want}, Why: n.why.String()})
 		}
 	}
 	for _, step := range []Step{WriteMachine, WriteClaim, WriteNodeRef} {
 		for _, c := range p.claims {
 			if c.differs(step) {
-				p.write(Write{Step: step, Machine: Change[Machine]{c.Machine, c.want}, Why: c.why.String()})
+				p.add(Write{Step: step, Machine: Change[Machine]{c.Machine, c.want}, Why: c.why.String()})
 			}
 		}
 	}
+	p.drainFree()
+	p.deleteLeftOver()
 }
 
-func (p *planner) write(w Write) { p.plan.Writes = append(p.plan.Writes, w) }
+func (p *planner) add(w Write) { p.plan.Writes = append(p.plan.Writes, w) }
 
 // differs reports whether the part of the Machine that a step writes is not as it should be.
 func (c *claim) differs(step Step) bool {
@@ -72,4 +77,50 @@ func (c *claim) differs(step Step) bool {
 		return c.want.NodeRef != c.NodeRef
 	}
 	return c.want.PreDrain != c.PreDrain || c.want.PreTerminate != c.PreTerminate || c.want.DeleteFirst != c.DeleteFirst
+}
+
+// evictInterval is the time between two steps of the provider's own drain: Pods are not watched.
+const evictInterval = 5 * time.Second
+
+// drainFree takes a step of the provider's own drain of the nodes that are removed next and that no Machine claims. A drained
+// node that was made schedulable in the meantime is drained again.
+func (p *planner) drainFree() {
+	for _, n := range p.leaving {
+		started := !n.DrainStarted.IsZero()
+		if !n.free() || n.awaited || p.removable(n) || !p.settled && !started {
+			continue
+		}
+		p.drain(n, "no Machine has it, and "+p.goes(n))
+	}
+	p.drainInstead()
+}
+
+// drain plans one step of a drain by the provider, and the next plan.
+func (p *planner) drain(n *worker, why string) {
+	p.add(Write{Step: DrainNode, Node: Change[Node]{n.Node, n.Node}, Why: why})
+	p.requeueAfter(evictInterval)
+}
+
+// drainInstead takes a step of the provider's own drain of the nodes that the portal may remove instead.
+func (p *planner) drainInstead() {
+	for _, n := range p.instead {
+		if n.drained() || n.taken || len(n.departing) > 0 || !p.settled && n.DrainStarted.IsZero() {
+			continue
+		}
+		p.drain(n, p.goesInstead(n))
+	}
+}
+
+// deleteLeftOver deletes the Node objects of drained machines that the portal has removed. Core deletes a Node object only with
+// its Machine, and the Machine of a drained node is gone already. A Node whose machine may be running is never deleted: it must
+// be drained and not Ready for a while, and as many other Nodes must be Ready as the portal runs.
+func (p *planner) deleteLeftOver() {
+	if p.Activity != Idle || p.Size < 0 || p.SizeUncertain || p.readyCount() < p.Size {
+		return
+	}
+	for _, n := range p.Nodes {
+		if !n.Ready && !n.Drained.IsZero() && !p.claimed(n) && p.isLost(n) {
+			p.add(Write{Step: DeleteNode, Node: Change[Node]{Seen: n}, Why: "it was drained and is not Ready, and as many other Nodes are Ready as the portal runs workers"})
+		}
+	}
 }

@@ -12,9 +12,13 @@ import (
 // joinTime is how long drained nodes wait for further drains, to be removed in one request to the portal.
 const joinTime = time.Minute
 
-// decideSize decides whether to ask the portal for another number of workers. Nodes are added at once. Only drained nodes are
+// insteadTime is how long the portal is not asked because a node that it may remove instead is still being drained. Its Pods may find
+// no room on the nodes that are left. Later the choice is a guess, as it is if there are many such nodes.
+const insteadTime = 5 * time.Minute
+
+// ask decides whether to ask the portal for another number of workers. Nodes are added at once. Only drained nodes are
 // removed, and never more than leave the desired number.
-func (p *planner) decideSize() {
+func (p *planner) ask() {
 	p.plan.Reached = p.AnswerLost && p.scaleReached()
 	p.plan.SizeCertain = p.sizeCertain()
 	if p.plan.Reached || p.plan.SizeCertain || p.Activity != Idle && !p.MayResend {
@@ -80,7 +84,7 @@ func (p *planner) resendSize() int {
 // removes only a part of the surplus is sent only if it cannot add nodes.
 //
 // While the order of removal is a guess, between batches or within one, a request removes one node, so that a wrong guess costs no more
-// than that node. The next request follows when the nodes were compared (observeOrder). If no node stays, the order makes no difference.
+// than that node. The next request follows when the nodes were compared (learn). If no node stays, the order makes no difference.
 func (p *planner) decideDown(size int) {
 	count, waited := p.removableInOrder()
 	to := max(p.Desired, size-count)
@@ -118,12 +122,42 @@ func (p *planner) desiredMakesCertain() bool {
 	})
 }
 
-func (p *planner) readyCount() int { return len(keep(p.Nodes, func(n Node) bool { return n.Ready })) }
+// atOnce returns how many nodes one request may remove, if the first count nodes in the order of removal are drained: all, or fewer if the
+// others are a matter of guess, at least 1. It is 0 if the request has to wait for the drains of other nodes.
+func (p *planner) atOnce(count int) int {
+	all := max(1, len(p.workers)) // a request that removes none need not wait
+	if count == len(p.workers) || p.Order == removal.Random || count == 0 && !p.OrderAssumed {
+		return all
+	}
+	line, certain := p.removalOrder(), count
+	if count < len(p.leaving) || !p.insteadDrained() {
+		for certain > 0 && certain < len(line) && p.alike(line[certain-1], line[certain]) {
+			certain--
+		}
+	}
+	switch {
+	case certain == 0 && p.waitsForInstead(count):
+		return 0
+	case certain == 0, p.OrderAssumed:
+		return 1
+	case certain < count:
+		return certain
+	}
+	return all
+}
 
-// removableNow reports whether the node can be removed without harm. No Machine may have it, or still show it: a MachineHealthCheck
-// replaces a Machine whose nodeRef names a Node that is gone.
-func (p *planner) removableNow(n *worker) bool {
-	return p.removable(n) && n.free() && !p.claimed(n.Node)
+// insteadDrained reports whether every node that the portal may remove instead is drained.
+func (p *planner) insteadDrained() bool {
+	return len(p.instead) > 0 && !slices.ContainsFunc(p.instead, func(n *worker) bool { return !n.drained() })
+}
+
+// waitsForInstead reports whether a request waits until all nodes that leave, and those that may go instead, are drained.
+func (p *planner) waitsForInstead(count int) bool {
+	if p.DrainPossible || len(p.instead) == 0 {
+		return p.DrainPossible
+	}
+	last := slices.MaxFunc(p.leaving, func(a, b *worker) int { return a.Drained.Compare(b.Drained) })
+	return count < len(p.leaving) || !p.hasElapsed(last.Drained, insteadTime)
 }
 
 // removableInOrder returns how many nodes at the front of the removal order can be removed now, and whether one of them has waited
@@ -139,6 +173,21 @@ func (p *planner) removableInOrder() (count int, waited bool) {
 		}
 	}
 	return count, waited
+}
+
+// removableNow reports whether the node can be removed without harm. No Machine may have it, or still show it: a MachineHealthCheck
+// replaces a Machine whose nodeRef names a Node that is gone.
+func (p *planner) removableNow(n *worker) bool {
+	return p.removable(n) && n.free() && !p.claimed(n.Node)
+}
+
+// removable reports whether the portal may remove the node without harm. It is drained, or it has no Machine, is cordoned, and
+// has not been Ready for so long that Kubernetes has evicted its Pods.
+func (p *planner) removable(n *worker) bool {
+	if n.drained() {
+		return true
+	}
+	return !n.Ready && n.Cordoned && n.free() && p.isLost(n.Node)
 }
 
 // uncordonPending reports whether a node that stays after all still has to be made schedulable, which must not happen while the

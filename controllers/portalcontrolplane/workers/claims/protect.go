@@ -14,12 +14,12 @@ import (
 // bounded.
 const podsInterval = 10 * time.Second
 
-// protectFromAutoscaler keeps the cluster autoscaler from choosing nodes that the portal would not remove. While more workers
+// protect keeps the cluster autoscaler from choosing nodes that the portal would not remove. While more workers
 // exist than the replicas ask for, all nodes are protected: a node that stays is idle for a moment, and would be chosen too.
 // Otherwise the nodes behind a node that must not be removed, in the portal's order of removal, are protected. If the order is
 // unknown, all nodes are. The nodes of the pool are always protected: the autoscaler can remove a node only by its Machine, and
 // would evict their Pods again and again.
-func (p *planner) protectFromAutoscaler() {
+func (p *planner) protect() {
 	line := p.removalOrder()
 	from := p.firstProtected(line)
 	for i, n := range line {
