@@ -57,23 +57,23 @@ func (p *planner) requestSize(size int) {
 
 // scaleReached reports whether the Nodes show that a scale is done. A Node that is not Ready may still be joining, or its
 // machine may be gone.
-func (p *planner) scaleReached() bool {
-	switch p.Activity {
+func (v *View) scaleReached() bool {
+	switch v.Activity {
 	case AddingNodes:
-		return p.readyCount() == p.Target
+		return v.readyCount() == v.Target
 	case RemovingNodes:
-		return len(p.Nodes) == p.Target
+		return len(v.Nodes) == v.Target
 	}
 	return false
 }
 
 // resendSize returns the number of workers to ask for after the answer to a request was lost, if no more are desired. The number is
 // right whether or not the portal acted on the request. Only drained nodes are removed.
-func (p *planner) resendSize() int {
-	if p.Activity == RemovingNodes {
-		return p.Target
+func (v *View) resendSize() int {
+	if v.Activity == RemovingNodes {
+		return v.Target
 	}
-	return min(p.Target, p.readyCount())
+	return min(v.Target, v.readyCount())
 }
 
 // decideDown asks for the removal of all surplus nodes in one request. While others are still being drained, or core has not

@@ -110,14 +110,14 @@ func (p *planner) goesInstead(n *worker) string {
 	return fmt.Sprintf("%s. The portal may remove Node %s instead of another one that it made with it", p.wanted(), n.Name)
 }
 
-func (p *planner) orderWords() string {
+func (v *View) orderWords() string {
 	switch {
-	case p.Order == removal.Random:
+	case v.Order == removal.Random:
 		return "its order is unknown"
-	case p.OrderAssumed:
-		return fmt.Sprintf("%s first, which is assumed", p.Order)
+	case v.OrderAssumed:
+		return fmt.Sprintf("%s first, which is assumed", v.Order)
 	}
-	return fmt.Sprintf("%s first", p.Order)
+	return fmt.Sprintf("%s first", v.Order)
 }
 
 // namesShown is how many Nodes a reason names at most. It is stored with the request.

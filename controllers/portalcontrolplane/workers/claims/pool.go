@@ -34,11 +34,11 @@ func (p *Pool) knows(clusterID string, n Node) bool {
 }
 
 // poolReplicas is how many nodes the pool needs.
-func (p *planner) poolReplicas() int {
-	if p.Pool == nil || p.Pool.Deleting {
+func (v *View) poolReplicas() int {
+	if v.Pool == nil || v.Pool.Deleting {
 		return 0
 	}
-	return p.Pool.Replicas
+	return v.Pool.Replicas
 }
 
 // members is how many nodes belong to the pool and stay.

@@ -206,13 +206,6 @@ func (p *planner) isLost(n Node) bool {
 // only briefly away is back, and Kubernetes has evicted its Pods.
 const leftOverTime = 5 * time.Minute
 
-// existedBefore reports whether the Node's machine existed before the last scale, as far as is known.
-func (p *planner) existedBefore(n Node) bool {
-	return len(p.Before) == 0 || contains(p.Before, n)
-}
-
-func (p *planner) readyCount() int { return len(keep(p.Nodes, func(n Node) bool { return n.Ready })) }
-
 // nodeNamed returns the Node of that name, whether its machine appears to be gone or not.
 func (p *planner) nodeNamed(name string) *worker {
 	for _, n := range p.nodes {
@@ -221,16 +214,6 @@ func (p *planner) nodeNamed(name string) *worker {
 		}
 	}
 	return nil
-}
-
-// takesNodes reports whether the portal is removing or replacing nodes.
-func (p *planner) takesNodes() bool {
-	return p.Activity == RemovingNodes || p.Activity == ReplacingNodes
-}
-
-// removalSeen reports whether the portal has already removed as many nodes as it was asked to, although its job still runs.
-func (p *planner) removalSeen() bool {
-	return p.Activity == RemovingNodes && len(p.Nodes) <= p.Target
 }
 
 // nodesChanging reports whether the portal is changing which nodes exist, or its last change is not visible yet.

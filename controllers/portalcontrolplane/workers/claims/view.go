@@ -54,6 +54,23 @@ type View struct {
 	Pool       *Pool  // nil if the cluster has no pool
 }
 
+// existedBefore reports whether the Node's machine existed before the last scale, as far as is known.
+func (v *View) existedBefore(n Node) bool {
+	return len(v.Before) == 0 || contains(v.Before, n)
+}
+
+func (v *View) readyCount() int { return len(keep(v.Nodes, func(n Node) bool { return n.Ready })) }
+
+// takesNodes reports whether the portal is removing or replacing nodes.
+func (v *View) takesNodes() bool {
+	return v.Activity == RemovingNodes || v.Activity == ReplacingNodes
+}
+
+// removalSeen reports whether the portal has already removed as many nodes as it was asked to, although its job still runs.
+func (v *View) removalSeen() bool {
+	return v.Activity == RemovingNodes && len(v.Nodes) <= v.Target
+}
+
 // Activity is what the portal is doing to nodes.
 type Activity int
 
