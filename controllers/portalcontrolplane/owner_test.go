@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -223,21 +222,6 @@ func TestDeletionAfterALostCreation(t *testing.T) {
 		f.decide(infrav1.DecisionDelete.About(f.id))
 		if s := f.left(); s != nil || f.deletions() != 1 {
 			f.Errorf("the object remains: %v; the portal was asked for %d deletions", s != nil, f.deletions())
-		}
-	})
-}
-
-// addSharing creates a PortalControlPlane whose PortalCluster uses PortalClusterIdentity "team".
-func (e *estate) addSharing(namespace, name string, change func(*infrav1.PortalControlPlane)) client.ObjectKey {
-	e.Helper()
-	e.identity.Shared = "team"
-	labels := map[string]string{clusterv1.ClusterNameLabel: name}
-	pc := &infrav1.PortalCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
-	pc.Spec.IdentityRef = infrav1.PortalIdentityReference{Kind: infrav1.PortalIdentityShared, Name: "team"}
-	e.must(e.store.Create(e.Context(), pc))
-	return e.add(namespace, name, func(cp *infrav1.PortalControlPlane) {
-		if cp.Labels = labels; change != nil {
-			change(cp)
 		}
 	})
 }

@@ -101,7 +101,21 @@ func read(v View) *planner {
 		p.workers = append(p.workers, at[n.UID])
 	}
 	p.noteBatches()
-	for _, m := range v.Machines {
+	p.readMachines(at)
+	if p.Unasked {
+		p.Desired = max(p.Desired, p.unaskedStay())
+	}
+	if p.MayResend && p.Activity == AddingNodes && p.Desired < p.Target {
+		p.Activity = Idle // nodes that the portal adds and that are not desired any more make no difference
+	}
+	p.plan.Desired, p.plan.Counted = p.Desired, min(max(p.Size, p.readyCount()), max(len(p.workers), p.readyCount()))
+	p.plan.Before = Snapshot(keep(p.plan.Present, func(n Node) bool { return n.Ready || !p.SizeUncertain || p.existedBefore(n) }))
+	return p
+}
+
+// readMachines finds the node of each Machine's claim. at has the workers by their UIDs.
+func (p *planner) readMachines(at map[string]*worker) {
+	for _, m := range p.Machines {
 		p.owners[m.MachineSet] = m.Owner
 		c := &claim{Machine: m, want: m, at: at[m.ClaimNodeUID]}
 		if IsReleased(m.ClaimProviderID) {
@@ -118,15 +132,6 @@ func read(v View) *planner {
 		p.claims = append(p.claims, c)
 	}
 	slices.SortFunc(p.claims, func(a, b *claim) int { return older(a.Created, b.Created, a.Name, b.Name) })
-	if p.Unasked {
-		p.Desired = max(p.Desired, p.unaskedStay())
-	}
-	if p.MayResend && p.Activity == AddingNodes && p.Desired < p.Target {
-		p.Activity = Idle // nodes that the portal adds and that are not desired any more make no difference
-	}
-	p.plan.Desired, p.plan.Counted = p.Desired, min(max(p.Size, p.readyCount()), max(len(p.workers), p.readyCount()))
-	p.plan.Before = Snapshot(keep(p.plan.Present, func(n Node) bool { return n.Ready || !p.SizeUncertain || p.existedBefore(n) }))
-	return p
 }
 
 // noteBatches notes on the nodes which operation made them, and numbers the batches.
