@@ -413,7 +413,7 @@ exhaustive: ## Interrupt the provider at each write of a small life, and show it
 .PHONY: bench-fleet-virtual
 bench-fleet-virtual: N ?= 1000
 bench-fleet-virtual: ## Measure N clusters on one account in virtual time against the account's limit (N=1000)
-	go test ./cloud/fleet -run TestMeasure -v -clusters $(N) | grep -v '^=== RUN'
+	go test ./internal/fleet -run TestMeasure -v -clusters $(N) | grep -v '^=== RUN'
 
 .PHONY: bench-fleet
 bench-fleet: N ?= 300

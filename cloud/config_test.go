@@ -68,7 +68,7 @@ func TestNewAcceptsWhatPeoplePaste(t *testing.T) {
 	newClient(t, config)
 }
 
-// TestPrintedForm checks how a Config and a Client print themselves. cloud/faulttest: TestCanary checks that no form shows a secret.
+// TestPrintedForm checks how a Config and a Client print themselves. test/faulttest: TestCanary checks that no form shows a secret.
 func TestPrintedForm(t *testing.T) {
 	config := testConfig(noTransport{t})
 	for _, v := range []any{config, &config, newClient(t, config)} {

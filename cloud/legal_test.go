@@ -51,7 +51,7 @@ func always(status int, body string) func(*http.Request) *http.Response {
 }
 
 // TestLoginAnsweredByNoPortal checks that a login answer that cannot come from a portal does not count as wrong credentials and does not
-// cause their backoff. cloud/faulttest: TestMatrix has more of them.
+// cause their backoff. test/faulttest: TestMatrix has more of them.
 func TestLoginAnsweredByNoPortal(t *testing.T) {
 	for _, test := range []struct {
 		status int

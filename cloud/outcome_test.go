@@ -19,7 +19,7 @@ import (
 )
 
 // TestLostAnswers cuts a real TLS connection during the answer to each mutating call. The portal receives the request at most once, and the
-// error says whether it may have been carried out. cloud/faulttest has the answers that arrive.
+// error says whether it may have been carried out. test/faulttest has the answers that arrive.
 func TestLostAnswers(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer  string // as far as it comes

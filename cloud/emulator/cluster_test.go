@@ -14,7 +14,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestCreateRefused checks the status and the field of each refused create call. cloud/conformance checks that each field is required.
+// TestCreateRefused checks the status and the field of each refused create call. conformance checks that each field is required.
 func TestCreateRefused(t *testing.T) {
 	opts := emulator.Options{Zones: []string{"zone-1"}, ServiceOfferings: []string{"offering-1"}, SSHKeyPairs: []string{"key"}, MinWorkers: 1}
 	p := newPortal(t, opts)

@@ -39,7 +39,7 @@ func TestUsersThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestAccounts checks that lists show only resources of the account, and that no request may name those of another one. cloud/conformance checks
+// TestAccounts checks that lists show only resources of the account, and that no request may name those of another one. conformance checks
 // ids in paths.
 func TestAccounts(t *testing.T) {
 	users := []emulator.User{{Email: "a@portal.example", Password: "p", Account: "a"}, {Email: "b@portal.example", Password: "p", Account: "b"}}

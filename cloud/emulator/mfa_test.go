@@ -25,7 +25,7 @@ func otpBody(t *testing.T, at time.Time) string {
 	return fmt.Sprintf(`{"otp":%q}`, code)
 }
 
-// TestMFA checks what ends a pre-MFA token and a code: its use, wrong codes and time. cloud/conformance has the documented login.
+// TestMFA checks what ends a pre-MFA token and a code: its use, wrong codes and time. conformance has the documented login.
 func TestMFA(t *testing.T) {
 	bubble(t, mfaOptions(), func(t *testing.T, p *emulator.Portal, c *caller) {
 		c.post("/mfa/verify-otp", otpBody(t, time.Now())).refused(409, emulator.CodeOperationNotAllowed)

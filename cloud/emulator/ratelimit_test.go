@@ -55,7 +55,7 @@ func TestLimitHeaderShapes(t *testing.T) {
 	})
 }
 
-// TestRefill checks the headers of a refusal, and that the account gets a token back every 200 ms, up to the burst. cloud/conformance counts the
+// TestRefill checks the headers of a refusal, and that the account gets a token back every 200 ms, up to the burst. conformance counts the
 // requests that are admitted, and checks who shares the limit.
 func TestRefill(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {

@@ -56,7 +56,7 @@ func TestRequestLogForgets(t *testing.T) {
 }
 
 // TestNoSecretInTheRequestLog sends secrets in requests that the portal cannot read or refuses, and checks that none appears in the request
-// log. cloud/faulttest: TestCanary has the requests of a life.
+// log. test/faulttest: TestCanary has the requests of a life.
 func TestNoSecretInTheRequestLog(t *testing.T) {
 	const canary, email = "canary-secret", "admin@portal.example"
 	var copied, text strings.Builder

@@ -26,7 +26,7 @@
 // other call needs goes to a job that is likely done, first to the one that has been due longest. If the bucket is full, a new token
 // would be lost, so it goes to any job. A job that was not polled for 30 s gets a part of the polls' share. No job is polled twice
 // within 5 s. An interval that only grows with the age of a job is slower: with it, 1,000 clusters whose jobs take 8 minutes need 1.15
-// times the bound, and not 1.01. Package cloud/fleet measures this.
+// times the bound, and not 1.01. Package internal/fleet measures this.
 //
 // Mutations and creations are open from reservation to response. A crash leaves open calls in doubt, so their number is bounded: as
 // many as the rate needs at the portal's response time, at least 4 and at most Options.MaxOpen. At 5 requests a second and 3 s for a

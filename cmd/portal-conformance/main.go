@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command portal-conformance checks whether a portal follows the specification of its REST API, so that the provider works with it. See
-// package cloud/conformance for what it checks.
+// package conformance for what it checks.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/capportal/cluster-api-provider-portal/cloud/conformance"
+	"github.com/capportal/cluster-api-provider-portal/conformance"
 	"github.com/capportal/cluster-api-provider-portal/version"
 )
 

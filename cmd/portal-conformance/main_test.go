@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/capportal/cluster-api-provider-portal/cloud/conformance"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/conformance"
 )
 
 // portal starts an emulator that listens as a real portal does, and sets the environment to its user. Its jobs are fast, and its rate limit is

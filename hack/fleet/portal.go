@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/cloud/fleet"
+	"github.com/capportal/cluster-api-provider-portal/internal/fleet"
 )
 
 // requests returns the requests that an account has sent to the portal since the given time.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/cloud/fleet"
+	"github.com/capportal/cluster-api-provider-portal/internal/fleet"
 )
 
 // measureIdle watches the manager while it has nothing to do.

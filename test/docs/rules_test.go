@@ -102,7 +102,7 @@ func checkCoreVersion(t *testing.T, p page) (found int) {
 
 var (
 	// repositoryPath matches a code span that names a file or folder in one of the repository's folders, with an optional trailing slash.
-	repositoryPath = regexp.MustCompile(`^(?:\./)?((?:api|cloud|cmd|config|controllers|docs|hack|templates|test|version)(?:/[\w.*-]+)+)/?$`)
+	repositoryPath = regexp.MustCompile(`^(?:\./)?((?:api|cloud|cmd|config|conformance|controllers|docs|hack|internal|templates|test|version)(?:/[\w.*-]+)+)/?$`)
 	// testName matches the form in which a page names a test: the package, relative to the root, and the function.
 	testName = regexp.MustCompile(`^([\w./-]+): ((?:Test|Fuzz)\w+)$`)
 )

@@ -53,31 +53,31 @@ func accessGaps() []Gap {
 			{"in a nested object", `{"data": {"session": JWT}}`, "cloud: TestSecondFactor"},
 		}, Otherwise: "Users with MFA cannot log in.", Effect: Fails},
 		{Name: "answer of send-otp", Where: "Authentication endpoints: response body of send-otp", Shapes: []Shape{
-			{"any success", "200, 202 or 204, with any body or none", "cloud/faulttest: TestLifeInEachShape"},
+			{"any success", "200, 202 or 204, with any body or none", "test/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "The login fails.", Effect: Fails},
 		{Name: "refusal of a login", Where: "Errors: code and status that answer wrong credentials", Shapes: []Shape{
-			{"401 of any body", "401", "cloud/faulttest: TestMatrix"},
-			{"any code in the documented body", `400 {"error": {"code": "INVALID_CREDENTIALS"}}`, "cloud/faulttest: TestMatrix"},
+			{"401 of any body", "401", "test/faulttest: TestMatrix"},
+			{"any code in the documented body", `400 {"error": {"code": "INVALID_CREDENTIALS"}}`, "test/faulttest: TestMatrix"},
 		}, Otherwise: "The condition names baseURL instead of the password.", Effect: NeedsPerson},
 		{Name: "token lifetime", Where: "Authentication 7: whether the token names its own end", Shapes: []Shape{
 			{"in the token", "claims exp and iat", "cloud: TestRefresh"},
-			{"not in the token", "no exp: 8 hours, as documented", "cloud/faulttest: TestLifeInEachShape"},
+			{"not in the token", "no exp: 8 hours, as documented", "test/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "A 401 replaces the token.", Effect: Works},
 		{Name: "pairing of codes and statuses", Where: "Errors: the pairing of each code with an HTTP status", Shapes: []Shape{
-			{"a listed code with any status of an error", `500 {"error": {"code": "INSUFFICIENT_CAPACITY"}}`, "cloud/faulttest: TestMatrix"},
-			{"an unlisted code", "its status decides", "cloud/faulttest: TestMatrix"},
+			{"a listed code with any status of an error", `500 {"error": {"code": "INSUFFICIENT_CAPACITY"}}`, "test/faulttest: TestMatrix"},
+			{"an unlisted code", "its status decides", "test/faulttest: TestMatrix"},
 		}, Otherwise: "A creation is held for a person after a 5xx with an unlisted code, or a refusal without the documented body.", Effect: NeedsPerson},
 		{Name: "rate limit headers", Where: "Limits 1: whether other answers than 429 carry the headers", Shapes: []Shape{
 			{"with every answer", "X-RateLimit-Remaining: 49", "cloud/ratelimit: TestRemainingIsFollowed"},
-			{"with 429 only", "300 requests a minute, unless the Secret names the limit", "cloud/fleet: TestBurst"},
+			{"with 429 only", "300 requests a minute, unless the Secret names the limit", "internal/fleet: TestBurst"},
 		}, Otherwise: "The provider assumes the standard tier, and slows down after a 429.", Effect: Works},
 		{Name: "X-RateLimit-Remaining", Where: "Limits 1: whether it counts the burst or the minute's requests", Shapes: []Shape{
 			{"of the burst", "X-RateLimit-Remaining: 49 after one request", "cloud/ratelimit: TestRemainingIsFollowed"},
-			{"of a longer time", "X-RateLimit-Remaining: 299 after one request", "cloud/fleet: TestBurst"},
+			{"of a longer time", "X-RateLimit-Remaining: 299 after one request", "internal/fleet: TestBurst"},
 		}, Otherwise: "The provider sends at most a sixth of the limit at once, and slows down after a 429.", Effect: Works},
 		{Name: "Retry-After", Where: "Limits 1: seconds are documented; HTTP also allows a date", Shapes: []Shape{
 			{"seconds", "Retry-After: 5", "cloud: TestRetryAtOfARefusal"},
-			{"date", "Retry-After: Sat, 01 Jan 2000 00:00:05 GMT", "cloud/faulttest: TestLifeInEachShape"},
+			{"date", "Retry-After: Sat, 01 Jan 2000 00:00:05 GMT", "test/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "X-RateLimit-Reset counts, or the provider's own backoff.", Effect: Works},
 	}
 }
@@ -96,8 +96,8 @@ func resourceGaps() []Gap {
 			{"one level deeper", `{"resource": {"kubernetesCluster": {"id": ...}}}`, "cloud: TestCreatedID"},
 		}, Otherwise: "A person enters the id.", Effect: NeedsPerson},
 		{Name: gapNetwork, Where: "Network endpoints: status and form of the answer to POST /networks", Shapes: []Shape{
-			{"at once", "200 or 201 with the record", "cloud/faulttest: TestLifeInEachShape"},
-			{"by a job", "202 with a job", "cloud/faulttest: TestLifeInEachShape"},
+			{"at once", "200 or 201 with the record", "test/faulttest: TestLifeInEachShape"},
+			{"by a job", "202 with a job", "test/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "A person enters network.id.", Effect: NeedsPerson},
 		{Name: "job error", Where: "Job: form of error", Shapes: []Shape{
 			{"object", `{"code": ..., "message": ...}`, "cloud: TestEndpoints"},
@@ -106,15 +106,15 @@ func resourceGaps() []Gap {
 		}, Otherwise: "The cause of the failure is unknown.", Effect: Works},
 		{Name: "lookup of clusters by name", Where: "Limits 4: clients look resources up by name; no endpoint lists clusters", Shapes: []Shape{
 			{"answered", `GET /kubernetes-clusters?name= answers with a list`, "cloud: TestLookup"},
-			{"not answered", "any other answer, 401 and 200 with a page included", "cloud/faulttest: TestMatrix"},
+			{"not answered", "any other answer, 401 and 200 with a page included", "test/faulttest: TestMatrix"},
 		}, Otherwise: "After a lost answer, a person looks for the cluster.", Effect: Works},
 		{Name: "deletion of a volume", Where: "Jobs and other endpoints: whether DELETE /volumes/{volume_id} is synchronous", Shapes: []Shape{
-			{"at once", "200 or 204", "cloud/faulttest: TestLifeInEachShape"},
-			{"by a job", "202 with a job", "cloud/faulttest: TestLifeInEachShape"},
+			{"at once", "200 or 204", "test/faulttest: TestLifeInEachShape"},
+			{"by a job", "202 with a job", "test/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "Only portalctl deletes volumes.", Effect: Works},
 		{Name: "version text", Where: "Kubernetes version: whether semanticVersion has a leading v, or build metadata", Shapes: []Shape{
-			{"with v", "v1.36.3", "cloud/faulttest: TestLifeInEachShape"},
-			{"without v", "1.36.3+portal.1", "cloud/faulttest: TestLifeInEachShape"},
+			{"with v", "v1.36.3", "test/faulttest: TestLifeInEachShape"},
+			{"without v", "1.36.3+portal.1", "test/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "A version that is not semantic is not found.", Effect: Fails},
 		{Name: "version state", Where: "Kubernetes version: values of state", Shapes: []Shape{
 			{"any word", "Enabled, DISABLED, deprecated: the portal decides what it accepts", "test/world: TestLives"},

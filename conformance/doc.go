@@ -6,7 +6,7 @@
 //
 // # Against the emulator
 //
-//	go test ./cloud/conformance -v -run TestEmulator
+//	go test ./conformance -v -run TestEmulator
 //
 // Each check gets an emulator of its own, in-process and in virtual time, so that checks which take hours (a token's
 // expiry) or use up the rate limit run in milliseconds. Some checks only run there, because they read the portal's records or set faults.
