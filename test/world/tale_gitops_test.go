@@ -282,7 +282,6 @@ func (g *gitops) shareAccount() {
 	g.must(unstructured.SetNestedField(identity.Object, map[string]any{
 		"secretRef":         map[string]any{"name": secret.Name},
 		"allowedNamespaces": map[string]any{"list": []any{namespace}},
-		"limits":            map[string]any{"zones": []any{"zone-1"}},
 	}, "spec"))
 	g.manifests = append(g.manifests, identity)
 	g.set("PortalCluster", map[string]any{"kind": identity.GetKind(), "name": identity.GetName()}, "spec", "identityRef")
