@@ -69,7 +69,7 @@ type Plan struct {
 //	3   leave    which nodes go next, and which may go instead?            leaving, instead, surplus, partial, settled      4 to 10
 //	4   hold     what becomes of Machines that are being deleted?          want, awaited, taken                             5, 6, 8
 //	5   bind     which Machine that stays gets which node?                 want, taken, bound, Plan.Unbound, LostNodes      6, 8
-//	6   fill     which nodes does the pool list?                           list, pooled, Plan.Missing                       7, 8, 9
+//	6   pool     which nodes does the pool list?                           list, pooled, Plan.Missing                       7, 8, 9
 //	7   protect  which nodes must the autoscaler leave alone?              want                                             8
 //	8   write    what differs, and which nodes does the provider drain?    Plan.Writes                                      workers
 //	9   report   what does the plan wait for?                              the other fields of Plan                         conditions
@@ -82,7 +82,7 @@ func Decide(v View) Plan {
 	p.leave()
 	p.hold()
 	p.bind()
-	p.fill()
+	p.pool()
 	p.protect()
 	p.write()
 	p.report()

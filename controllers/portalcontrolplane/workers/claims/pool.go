@@ -54,8 +54,8 @@ func (p *planner) members() (n int) {
 // reserved reports whether the node belongs to the pool and the pool cannot spare it.
 func (p *planner) reserved(n *worker) bool { return n.pooled && p.members() <= p.poolReplicas() }
 
-// fill decides which nodes the pool lists.
-func (p *planner) fill() {
+// pool decides which nodes the pool lists.
+func (p *planner) pool() {
 	p.addToPool()
 	p.removeFromPool()
 }
