@@ -20,7 +20,7 @@ import (
 )
 
 // TestSharedIdentity uses an account whose Secret the tenant of the namespace cannot read. The namespace can use it only while the identity allows
-// that, but can always delete the cluster that it has created.
+// that, also to delete the cluster that it has created.
 func TestSharedIdentity(t *testing.T) {
 	suite.Long(t)
 	t.Parallel()
@@ -44,6 +44,8 @@ func TestSharedIdentity(t *testing.T) {
 	s.scale(3)
 	s.Eventually(s.Condition(s.ControlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.IdentityNotAllowedReason))
 	s.Expect(s.Box.Client.Delete(s.Context(), s.Cluster)).To(Succeed())
+	s.Eventually(s.Condition(s.ControlPlane, clusterv1.DeletingCondition)).Should(HavePrefix("True " + infrav1.IdentityNotAllowedReason))
+	label("yes")
 	s.gone()
 	s.Expect(s.Changes()).To(Equal([]string{createRequest, deleteRequest}))
 }
