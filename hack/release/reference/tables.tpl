@@ -62,7 +62,7 @@ Reasons that may need you:
 | `PortalBusy` | another operation runs, perhaps started by a person at the portal. Wait |
 | `Unauthorized`, `MFARequired` | the portal refuses [the login](troubleshooting.md#the-portal-or-the-way-to-it) |
 | `IdentityInvalid` | create the Secret, or correct the [key](getting-started.md#2-prepare) that the message names |
-| `IdentityNotReady`, `IdentityNotAllowed` | ask the administrator of the [PortalClusterIdentity](tenants.md#share-an-account), or use another zone or VPC |
+| `IdentityNotReady`, `IdentityNotAllowed` | ask the administrator of the [PortalClusterIdentity](tenants.md#share-an-account) |
 | `AccountChanged` | the Secret has a [user or portal](troubleshooting.md#the-portal-or-the-way-to-it) that does not know the cluster |
 | `AnnotationUnreadable` | someone changed an annotation of the provider. [Restore it](troubleshooting.md#the-portal-or-the-way-to-it) |
 | `Refused` | the portal refuses the request. Correct what the message names: spec, rights of the portal user or quota. With the portal's code `OPERATION_NOT_ALLOWED`, the portal may [need a repair](troubleshooting.md#the-portal-needs-a-repair) |
