@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -163,6 +164,7 @@ func TestSecondPool(t *testing.T) {
 		}
 		w.Delete(theControl())
 		w.Gone(theControl())
+		w.Let(time.Minute) // the provider sees it
 		p.remove()
 		w.End()
 	})
