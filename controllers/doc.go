@@ -14,7 +14,7 @@
 //
 //	portalcontrolplane/pass                what does every step of a pass read? Does the portal have the cluster?
 //	portalcontrolplane/lifecycle           is there a portal cluster, and of which version? Creates once, upgrades, deletes
-//	portalcontrolplane/ownership           whose is a portal cluster? Owners, copies, restored objects, deletions that nobody meant
+//	portalcontrolplane/ownership           whose is a portal cluster? Owners, copies, restored objects, unintended deletions
 //	portalcontrolplane/access              how is the workload cluster reached? The kubeconfig Secret, the endpoint, the connection
 //	portalcontrolplane/access/kubeconfig   which kubeconfigs are used, and which parts of them?
 //	portalcontrolplane/access/workload     what does the API server of a workload cluster answer? Connects, and limits the answers
@@ -30,7 +30,7 @@
 //	                   requests. It also keeps what is remembered of each object, and answers of the portal that count for several
 //	shared/removal     what is known of the order in which a portal removes workers, and the nodes that existed before an operation
 //	shared/persist     writes objects: a change with an optimistic lock, and a result until it is stored
-//	shared/identity    makes a portal client from an identity Secret, and decides who may use a shared one and how much of it
+//	shared/identity    makes a portal client from an identity Secret, and decides who may use a shared one
 //	shared/secretcache keeps the Secrets in use, so that one read serves many passes
 //	shared/ownerref    corrects owner references that are stale or missing after a restore
 //	shared/fair        keeps one namespace from holding all workers of a controller

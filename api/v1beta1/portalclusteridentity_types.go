@@ -85,7 +85,7 @@ type PortalClusterIdentity struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec describes which portal account is used, by which namespaces, and how much of it.
+	// spec describes which portal account is used, and by which namespaces.
 	// +required
 	Spec PortalClusterIdentitySpec `json:"spec,omitzero"`
 

@@ -32,7 +32,8 @@ func (b *bench) share(change func(*infrav1.PortalClusterIdentity, *corev1.Secret
 	})
 }
 
-// TestSharedIdentity: a namespace that is not allowed, or a password that the portal refuses, is reported, and nothing is created. Messages name the identity and not its Secret, which is not the user's to correct.
+// TestSharedIdentity: a namespace that is not allowed, or a password that the portal refuses, is reported, and nothing is created. Messages
+// name the identity and not its Secret, which is not the user's to correct.
 func TestSharedIdentity(t *testing.T) {
 	for title, test := range map[string]struct {
 		change                  func(*infrav1.PortalClusterIdentitySpec, *corev1.Secret)

@@ -14,8 +14,8 @@ import (
 
 // TestRotation makes the portal replace the credentials of a running cluster, move its endpoint, and replace its certificate authority. Each
 // time, users of the stored kubeconfig are connected again, and the provider adds one more worker, for which it has to read Nodes over a new
-// connection. How soon is checked in virtual time: TestLossAndReturn of controllers/portalcontrolplane/access/workload has the time until a loss is noticed, and
-// TestFetchesWhatNoLongerWorks of controllers/portalcontrolplane the time until another kubeconfig is used.
+// connection. How soon is checked in virtual time: TestLossAndReturn of controllers/portalcontrolplane/access/workload has
+// the time until a loss is noticed, and TestFetchesWhatNoLongerWorks of controllers/portalcontrolplane the time until another kubeconfig is used.
 func TestRotation(t *testing.T) {
 	suite.Long(t)
 	t.Parallel()

@@ -61,7 +61,7 @@ func RestoreScheduling(ctx context.Context, p *pass.Pass, workload client.Client
 // restoreNode reads the Node past the cache, which may not show the cordon yet.
 func restoreNode(ctx context.Context, p *pass.Pass, workload client.Client, name string, machines []clusterv1.Machine) error {
 	n := &corev1.Node{}
-	if err := workload.Get(ctx, client.ObjectKey{Name: name}, n); err != nil || !n.Spec.Unschedulable || drain.Begun(n) || drain.Ended(n) {
+	if err := workload.Get(ctx, client.ObjectKey{Name: name}, n); err != nil || !n.Spec.Unschedulable || drain.Marked(n) {
 		return err
 	}
 	if why := staysCordoned(n, machines); why != "" {

@@ -100,7 +100,7 @@ func (k *Clusters) deleteKnown(ctx context.Context, p *pass.Pass) (o outcome.Out
 			return operation.Progress(p.Op(), o, infrav1.DeletingReason), false
 		}
 	}
-	if o, refused := p.Refused(operation.New(operation.Delete, p.ControlPlane.Spec.ClusterID)); refused {
+	if o, refused := p.Refused(operation.New(operation.Delete, p.ControlPlane.Spec.ClusterID)); refused { // so nothing is read for it either
 		return operation.Progress(p.Op(), o, infrav1.DeletingReason), false
 	}
 	return outcome.Outcome{}, true

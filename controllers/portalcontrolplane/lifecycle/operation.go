@@ -110,7 +110,7 @@ func worked(op *operation.Operation, running Running, machines []clusterv1.Machi
 
 // cordonedByPortal reports whether a Node is cordoned, and neither the provider nor core drains it.
 func cordonedByPortal(n *corev1.Node, machines []clusterv1.Machine) bool {
-	return n.Spec.Unschedulable && !drain.Begun(n) && !drain.Ended(n) && deletedOn(n, machines) == ""
+	return n.Spec.Unschedulable && !drain.Marked(n) && deletedOn(n, machines) == ""
 }
 
 // nearer reports whether a scale has come nearer to its size. Such a scale ends, however often it fails.

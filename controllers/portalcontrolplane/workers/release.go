@@ -104,7 +104,7 @@ func writeLogged(ctx context.Context, writer persist.Writer, kind string, obj cl
 
 // isDrained reports whether the Node is being drained or was. While core drains it, the Node is cordoned and has no mark of ours.
 func isDrained(n *corev1.Node, machines []clusterv1.Machine) bool {
-	return drain.Begun(n) || drain.Ended(n) || slices.ContainsFunc(machines, func(m clusterv1.Machine) bool {
+	return drain.Marked(n) || slices.ContainsFunc(machines, func(m clusterv1.Machine) bool {
 		return m.Status.NodeRef.Name == n.Name && drain.ByCore(&m)
 	})
 }

@@ -19,8 +19,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/persist"
 )
 
-// carryOut does the writes of the plan. It returns what the provider's own drains wait for,
-// by Node, and the objects that could not be written.
+// carryOut does the writes of the plan. It returns what the provider's own drains wait for, by Node, and the objects that could not be written.
 func (k Keeper) carryOut(
 	ctx context.Context, p *pass.Pass, workload client.Client, d *decision,
 ) (drains map[string]string, failed failures, o outcome.Outcome) {

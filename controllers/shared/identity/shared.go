@@ -136,7 +136,8 @@ func (r *Resolver) ensureSharedFinalizer(ctx context.Context, from source) outco
 	return outcome.Outcome{}
 }
 
-// RemoveUnusedFinalizers removes our finalizer from the PortalClusterIdentity if no PortalCluster uses it. It returns the number of PortalClusters that use the identity.
+// RemoveUnusedFinalizers removes our finalizer from the PortalClusterIdentity if no PortalCluster uses it. It returns how many
+// do.
 func (r *Resolver) RemoveUnusedFinalizers(ctx context.Context, shared *infrav1.PortalClusterIdentity) (users int, err error) {
 	cached, err := r.sharedUsers(ctx, shared.Name)
 	if err != nil || len(cached) > 0 || !controllerutil.ContainsFinalizer(shared, infrav1.IdentityFinalizer) {

@@ -175,8 +175,8 @@ func (p *planner) removableInOrder() (count int, waited bool) {
 	return count, waited
 }
 
-// removableNow reports whether the node can be removed without harm. No Machine may have it, or still show it: a MachineHealthCheck
-// replaces a Machine whose nodeRef names a Node that is gone.
+// removableNow reports whether the node can be removed without harm. No Machine may have it, or still show it: users would
+// see a Machine whose Node is gone.
 func (p *planner) removableNow(n *worker) bool {
 	return p.removable(n) && n.free() && !p.claimed(n.Node)
 }

@@ -88,8 +88,7 @@ func (w *world) judgeRequest(p *pass) {
 	}
 }
 
-// judgeNamed checks that no Machine names a node that the portal removes next: a MachineHealthCheck replaces a Machine whose Node is
-// gone.
+// judgeNamed checks that no Machine names a node that the portal removes next.
 func (w *world) judgeNamed(size int) {
 	line := w.running()
 	if w.order == removal.Newest {

@@ -32,7 +32,8 @@ const (
 	// needs the providerID. The rest follows from the Machine as it is before the later steps: once it is released, or has its hooks
 	// again, no plan would know that the Node has to change.
 	WriteNode
-	// WriteMachine writes the annotations of a Machine: hooks, deletion first. A Machine needs the hooks before it gets a node, and the Machine that it takes the node over from must be the first to be deleted by then.
+	// WriteMachine writes the annotations of a Machine: hooks, deletion first. A Machine needs the hooks before it gets a node,
+	// and the Machine that it takes the node over from must be the first to be deleted by then.
 	WriteMachine
 	// WriteClaim binds a PortalMachine to a Node, or releases it.
 	WriteClaim

@@ -39,6 +39,9 @@ func Begun(n *corev1.Node) bool {
 // Ended reports whether the Node was drained, by core or by the provider, and waits for its removal.
 func Ended(n *corev1.Node) bool { return metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation) }
 
+// Marked reports whether the Node has a mark of the provider: it is being drained, or was, and is not used again.
+func Marked(n *corev1.Node) bool { return Begun(n) || Ended(n) }
+
 // Rules are what a Machine says about the drain of its Node. They are noted on the Node when the Machine gives it up, because
 // the Machine and its MachineSet may be gone when the Node is drained.
 type Rules struct {
