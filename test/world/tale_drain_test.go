@@ -235,3 +235,18 @@ func TestPersonAddsAWorker(t *testing.T) {
 		w.End()
 	})
 }
+
+// TestPersonScales raises the size on the portal's pages. Only the Node that joins tells the provider, which asks for the old size, once.
+func TestPersonScales(t *testing.T) {
+	tale(t, func(w *World) {
+		w.Apply(newestFirst(1))
+		w.Settle(1)
+		_, err := w.pages().ScaleCluster(context.Background(), w.Portal.Clusters()[0].ID, 2)
+		w.must(err)
+		w.Until("the worker has joined", Patience, func() string { return diff(fmt.Sprint(len(w.Workers())), "2") })
+		w.Settle(1)
+		Equal(w, "sizes", w.resizes(), [][2]int{{1, 2}, {2, 1}})
+		w.KilledNoPod(1)
+		w.End()
+	})
+}
