@@ -19,19 +19,13 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/shared/outcome"
 )
 
-const (
-	// maxNode is how many bytes of a Node are kept. It is enough for hundreds of labels.
-	maxNode = 16 << 10
-	// maxConditions is how many conditions of a Node are kept. A kubelet and its helpers set fewer than 20.
-	maxConditions = 64
-	// nodesTimeout is how long a pass waits for the first list of Nodes. Their events wake the control plane when it arrives.
-	nodesTimeout = 2 * time.Second
-)
+// nodesTimeout is how long a pass waits for the first list of Nodes. Their events wake the control plane when it arrives.
+const nodesTimeout = 2 * time.Second
 
-// TrimNode returns the parts of a Node that this package reads. If the Node is still too large, only the mark of a control node
-// is kept. Before a Node is changed, it is read from the API server, so no write is based on a trimmed Node.
+// TrimNode returns the parts of a Node that this package reads. Before a Node is changed, it is read from the API server, so no write is based
+// on a trimmed Node.
 func TrimNode(n *corev1.Node) *corev1.Node {
-	trimmed := &corev1.Node{
+	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, CreationTimestamp: n.CreationTimestamp,
 			DeletionTimestamp: n.DeletionTimestamp, Labels: n.Labels, Annotations: annotationsOf(n),
@@ -45,14 +39,6 @@ func TrimNode(n *corev1.Node) *corev1.Node {
 			},
 		},
 	}
-	if trimmed.Size() <= maxNode {
-		return trimmed
-	}
-	meta := metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, CreationTimestamp: n.CreationTimestamp}
-	if isControlNode(*n) {
-		meta.Labels = map[string]string{controlMarks[0]: ""}
-	}
-	return &corev1.Node{ObjectMeta: meta}
 }
 
 // uninitializedTaint is on a Node that the portal's cloud controller has not initialized yet.
@@ -68,7 +54,7 @@ func keptTaints(n *corev1.Node) (kept []corev1.Taint) {
 }
 
 func keptConditions(n *corev1.Node) (kept []corev1.NodeCondition) {
-	for _, c := range n.Status.Conditions[:min(len(n.Status.Conditions), maxConditions)] {
+	for _, c := range n.Status.Conditions {
 		kept = append(kept, corev1.NodeCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
 	}
 	return kept

@@ -104,36 +104,3 @@ func (c crowd) List(ctx context.Context, list client.ObjectList, opts ...client.
 	}
 	return nil
 }
-
-// TestTrimmedNodeIsSmall: a Node stays small, even if its owner adds a lot to it. A control node stays one.
-func TestTrimmedNodeIsSmall(t *testing.T) {
-	tests := map[string]func(n *corev1.Node){
-		"labels": func(n *corev1.Node) {
-			for i := range 10_000 {
-				n.Labels[fmt.Sprint("label-", i)] = "x"
-			}
-		},
-		"an annotation": func(n *corev1.Node) { n.Annotations[infrav1.DrainedAnnotation] = strings.Repeat("x", 1<<20) },
-		"conditions": func(n *corev1.Node) {
-			n.Status.Conditions = append(n.Status.Conditions, make([]corev1.NodeCondition, 100_000)...)
-		},
-		"a version": func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = strings.Repeat("1", 1<<20) },
-		"taints":    func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, make([]corev1.Taint, 100_000)...) },
-		"a capacity": func(n *corev1.Node) {
-			n.Status.Capacity[corev1.ResourceName(strings.Repeat("x", 1<<20))] = resource.MustParse("1")
-		},
-	}
-	for title, grow := range tests {
-		t.Run(title, func(t *testing.T) {
-			n := fullNode()
-			grow(n)
-			trimmed := TrimNode(n)
-			if trimmed.Size() > maxNode || len(trimmed.Status.Conditions) > maxConditions {
-				t.Errorf("%d bytes, %d conditions", trimmed.Size(), len(trimmed.Status.Conditions))
-			}
-			if !isControlNode(*trimmed) {
-				t.Error("a control node looks like a worker")
-			}
-		})
-	}
-}

@@ -59,7 +59,7 @@ func newClients(config *rest.Config, through http.RoundTripper) (client.Client, 
 	return calls, &nodeLister{rest: watches, answered: func(error) {}}, err
 }
 
-// nodeLister lists and watches Nodes for a reflector. It gets all Nodes in one answer, whose size meter bounds: a reflector would
+// nodeLister lists and watches Nodes for a reflector. It gets all Nodes in one answer, whose size is bounded: a reflector would
 // keep asking for further pages for as long as the API server names any.
 type nodeLister struct {
 	rest     rest.Interface

@@ -69,17 +69,18 @@ type Connection struct {
 	client    client.Client
 	lister    *nodeLister
 
-	mu       sync.Mutex
-	access   Access
-	refused  bool   // the Nodes, to these credentials
-	version  string // empty if no answer to the question has arrived
-	question string
-	asking   bool
-	timer    *time.Timer // of the next probe
-	since    time.Time   // when access changed
-	closed   bool
-	nodes    *nodes
-	unwatch  context.CancelFunc // nil if the Nodes are not watched
+	mu        sync.Mutex
+	access    Access
+	refused   bool   // the Nodes, to these credentials
+	oversized bool   // the list of Nodes
+	version   string // empty if no answer to the question has arrived
+	question  string
+	asking    bool
+	timer     *time.Timer // of the next probe
+	since     time.Time   // when access changed
+	closed    bool
+	nodes     *nodes
+	unwatch   context.CancelFunc // nil if the Nodes are not watched
 }
 
 // open begins a connection.
@@ -96,7 +97,7 @@ func (c *Connections) open(key client.ObjectKey, content []byte) *Connection {
 	}
 	if err == nil {
 		one.url = server.JoinPath("version").String()
-		one.transport, err = newTransport(config, c.Dial(server), c.tenants[key.Namespace])
+		one.transport, err = newTransport(config, c.Dial(server))
 	}
 	if err == nil {
 		one.client, one.lister, err = newClients(config, one.transport)
@@ -121,22 +122,12 @@ var ErrOversized = errors.New("the list of Nodes is too large")
 // List lists the Nodes that are kept. It waits for the first list until ctx ends.
 func (c *Connection) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	c.mu.Lock()
-	kept := c.nodes
+	kept, oversized := c.nodes, c.oversized
 	c.mu.Unlock()
-	err := kept.List(ctx, list, opts...)
-	switch {
-	case err != nil && c.transport.oversized.Load():
-		return ErrOversized
-	case err == nil && kept.oversized(): // the watch has added them. A list that long is refused
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if kept == c.nodes && c.unwatch != nil {
-			c.stopWatch()
-			c.watch()
-		}
+	if oversized || kept.count() > MaxObjects {
 		return ErrOversized
 	}
-	return err
+	return kept.List(ctx, list, opts...)
 }
 
 // Access returns how the API server reacts to the kubeconfig.
@@ -240,15 +231,15 @@ func (c *Connection) stopWatch() {
 		return
 	}
 	c.unwatch()
-	c.unwatch, c.refused, c.nodes = nil, false, newNodes(c.trim, c.wake)
+	c.unwatch, c.refused, c.oversized, c.nodes = nil, false, false, newNodes(c.trim, c.wake)
 }
 
-// listed records whether the API server refuses the Nodes to the credentials. Its version is for everyone.
+// listed records whether the API server refuses the Nodes to the credentials, while its version is for everyone, or has too many.
 func (c *Connection) listed(err error) {
-	refused := apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err)
+	refused, oversized := apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err), errors.Is(err, errTooLarge)
 	c.mu.Lock()
-	news := c.refused != refused
-	c.refused = refused
+	news := c.refused != refused || c.oversized != oversized
+	c.refused, c.oversized = refused, oversized
 	c.mu.Unlock()
 	if news {
 		c.wake()

@@ -33,10 +33,9 @@ type Connections struct {
 	// Trim returns the parts of a Node that are kept. A Node wakes the reconciler when one of them has changed.
 	Trim func(*corev1.Node) *corev1.Node
 
-	mu      sync.Mutex
-	all     map[client.ObjectKey]*Connection
-	tenants map[string]*tenant // by namespace
-	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
+	mu    sync.Mutex
+	all   map[client.ObjectKey]*Connection
+	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
 // Ensure returns the connection with the kubeconfig. For the same kubeconfig it is the same one. Another kubeconfig ends it and
@@ -52,10 +51,7 @@ func (c *Connections) Ensure(key client.ObjectKey, kubeconfig []byte) *Connectio
 		known.close()
 	}
 	if c.all == nil {
-		c.all, c.tenants = map[client.ObjectKey]*Connection{}, map[string]*tenant{}
-	}
-	if c.tenants[key.Namespace] == nil {
-		c.tenants[key.Namespace] = newTenant()
+		c.all = map[client.ObjectKey]*Connection{}
 	}
 	c.all[key] = c.open(key, kubeconfig)
 	c.all[key].digest = digest

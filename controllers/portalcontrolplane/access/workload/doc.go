@@ -5,13 +5,12 @@
 // API server answers, a watch keeps its Nodes.
 //
 // The owner of a workload cluster controls its API server, so its answers may be endless, compressed, or made of millions of empty
-// objects. client-go reads a whole answer before it looks at it. So each request and each answer passes a transport with bounds:
+// objects. client-go reads a whole answer before it looks at it. So of each answer only so many bytes and objects are read, for so long:
 //
 //	connections.go  one Connection for each PortalControlPlane, and what wakes its reconciler
 //	connection.go   the probe of the API server, and the watch of its Nodes while it answers
 //	client.go       the clients, which know only the kinds that the provider reads
 //	nodes.go        the Nodes that the watch has seen, without the parts that are not read
 //	transport.go    which requests and answers pass: JSON, not compressed, no redirects, no upgrades
-//	meter.go        how large an answer or an event of a watch may be, and how many objects it may hold
-//	tenant.go       how many bytes one namespace may have under way at the same time, and how many events it may send
+//	bounds.go       how much of an answer is read
 package workload

@@ -48,11 +48,10 @@ func (n *nodes) List(ctx context.Context, list client.ObjectList, _ ...client.Li
 	return nil
 }
 
-// oversized reports whether there are more Nodes than a list may hold.
-func (n *nodes) oversized() bool {
+func (n *nodes) count() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return len(n.byName) > MaxObjects
+	return len(n.byName)
 }
 
 // Add implements cache.ReflectorStore.

@@ -25,17 +25,15 @@ const (
 type transport struct {
 	plain         *http.Transport
 	authenticated http.RoundTripper // by way of plain
-	tenant        *tenant
-	oversized     atomic.Bool  // whether the last list or watch of Nodes was too large
-	behind        atomic.Int64 // how far the API server's clock is behind the manager's, to a second
+	behind        atomic.Int64      // how far the API server's clock is behind the manager's, to a second
 }
 
-func newTransport(config *rest.Config, dial DialFunc, of *tenant) (*transport, error) {
+func newTransport(config *rest.Config, dial DialFunc) (*transport, error) {
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return nil, err
 	}
-	t := &transport{tenant: of}
+	t := &transport{}
 	t.plain = &http.Transport{ // HTTP/1.1, so that each answer has its own connection and cutting one ends no other
 		TLSClientConfig: tlsConfig, DialContext: dial, Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: handshakeTimeout,
 		ResponseHeaderTimeout: headerTimeout, MaxResponseHeaderBytes: maxHeader, DisableCompression: true, IdleConnTimeout: time.Minute,
@@ -44,7 +42,7 @@ func newTransport(config *rest.Config, dial DialFunc, of *tenant) (*transport, e
 	return t, err
 }
 
-// RoundTrip implements http.RoundTripper. It asks for JSON, because meter reads no other format.
+// RoundTrip implements http.RoundTripper. It asks for JSON, because the bounds are those of JSON.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	accept := "application/json"
 	for kind := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
@@ -59,18 +57,19 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.bound(answer); err != nil {
-		_ = answer.Body.Close() // nothing of it is read
-		return nil, err
-	}
-	return answer, nil
-}
-
-// bound refuses an answer that meter could not read, or that would lead the client elsewhere. The others are read by a meter.
-func (t *transport) bound(answer *http.Response) error {
 	if date, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
 		t.behind.Store(int64(time.Since(date).Truncate(time.Second)))
 	}
+	if err := refuse(answer); err != nil {
+		_ = answer.Body.Close() // nothing of it is read
+		return nil, err
+	}
+	answer.Body = bound(answer)
+	return answer, nil
+}
+
+// refuse refuses an answer whose size is unknown before it is decoded, or that would lead the client elsewhere.
+func refuse(answer *http.Response) error {
 	encoding := answer.Header.Get("Content-Encoding")
 	switch {
 	case answer.StatusCode == http.StatusSwitchingProtocols, answer.StatusCode >= 300 && answer.StatusCode < 400:
@@ -81,6 +80,5 @@ func (t *transport) bound(answer *http.Response) error {
 	if !strings.HasPrefix(answer.Header.Get("Content-Type"), "application/json") {
 		answer.Header.Set("Content-Type", "text/plain") // nothing decodes it
 	}
-	answer.Body = t.meter(answer)
 	return nil
 }
