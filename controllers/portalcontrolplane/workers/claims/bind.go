@@ -46,7 +46,7 @@ func (p *planner) bind() {
 // available reports whether the node stays, as far as is known, and is neither claimed nor needed otherwise. A node that the portal may remove
 // instead of another one is: a portal that keeps refusing would otherwise leave a Machine without a node.
 func (p *planner) available(n *worker) bool {
-	return n.free() && !n.leaving && (!n.drainingOrDrained() || n.instead) && !n.awaited && !n.withheld && !p.reserved(n)
+	return n.free() && !n.leaving && (!n.drainingOrDrained() || n.instead) && !n.awaited && !p.withheld(n) && !p.reserved(n)
 }
 
 // choose returns a free node that stays, or nil. It prefers Ready nodes, then nodes that the Machine's own MachineDeployment held
@@ -127,7 +127,6 @@ func (p *planner) takeOver(without []*claim) {
 			continue
 		}
 		old.want.DeleteFirst = true
-		old.at.taken = true
 		old.why.add("the up-to-date Machine %s takes its Node over", c.Name)
 		p.bindTo(c, old.at, "it takes the Node of the outdated Machine %s over", old.Name)
 		p.plan.Unbound--
@@ -182,7 +181,6 @@ func (p *planner) bindTo(c *claim, n *worker, why string, args ...any) {
 	c.why.add(why, args...)
 	c.want.PreDrain, c.want.PreTerminate = true, true
 	p.moveTo(c, n)
-	n.bound = true
 }
 
 // moveTo writes the Node's identity into the claim. The Node gets a providerID if it has none.

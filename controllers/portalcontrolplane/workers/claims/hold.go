@@ -35,7 +35,7 @@ func (p *planner) undoDrains() {
 // share that node for a moment. If no such Machine is held, the live Machine moves to a free node, and the provider drains the
 // node that it leaves.
 func (p *planner) moveHeld() {
-	if !p.settled {
+	if !p.settled() {
 		return
 	}
 	for _, n := range p.leaving {
@@ -45,7 +45,7 @@ func (p *planner) moveHeld() {
 		}
 		holder, c := n.holder(), p.heldElsewhere(n)
 		switch {
-		case !n.inUse() && c != nil && !n.withheld:
+		case !n.inUse() && c != nil && !p.withheld(n):
 			if c.at.TaintedByAutoscaler && c.at.inUse() {
 				c.at.want.DrainState = DrainState{}
 				c.at.why.add("it stays, with another Machine")
@@ -102,7 +102,7 @@ func (p *planner) heldElsewhere(n *worker) *claim {
 func (p *planner) vacate(n *worker, holder *claim) {
 	for _, drained := range []bool{false, true} {
 		for _, other := range p.workers {
-			if other.leaving || other.withheld || !other.free() || other.drainingOrDrained() != drained || !p.usable(other) {
+			if other.leaving || p.withheld(other) || !other.free() || other.drainingOrDrained() != drained || !p.usable(other) {
 				continue
 			}
 			if drained && !other.instead {
@@ -110,7 +110,6 @@ func (p *planner) vacate(n *worker, holder *claim) {
 				other.why.add("it stays, and Machine %s takes it", holder.Name)
 			}
 			p.bindTo(holder, other, "%s", p.goes(n))
-			n.awaited = true
 			return
 		}
 	}
@@ -161,7 +160,7 @@ func (p *planner) releaseHeld(c *claim) {
 	case c.differs(WriteClaim), c.at.awaited && !c.at.inUse():
 		// it is being moved to a node that is removed next
 	case c.at.leaving && !c.at.inUse() && p.isFirstDeparting(c):
-	case p.surplus > 0 && !p.settled && !c.at.inUse():
+	case p.surplus > 0 && !p.settled() && !c.at.inUse():
 	default:
 		p.detach(c, "its Node is not among those that are removed next: "+p.wanted())
 	}
@@ -220,7 +219,6 @@ func (p *planner) uncordonStaying() {
 		if n.drainingOrDrained() && n.Ready && !n.leaving && !n.instead && len(n.departing) == 0 && !n.taken && !p.namedByDeleting(n) {
 			n.want.DrainState = DrainState{}
 			n.why.add("it stays: %s", p.wanted())
-			n.taken = true // in this pass. The next one may bind a Machine to it
 		}
 	}
 }

@@ -18,7 +18,6 @@ func (p *planner) leave() {
 			count++
 		}
 	}
-	p.settled = p.Activity == Idle && !p.moreNodesThanSize()
 	if p.Adopted {
 		return
 	}

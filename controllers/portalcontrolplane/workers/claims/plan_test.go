@@ -78,7 +78,7 @@ func TestBind(t *testing.T) {
 		},
 		"during an upgrade to a Ready node only": {"2/2 replacing n1:notReady n2 m1 m2", "hooks m1, bind m1/n2; 1 unbound; 1 free"},
 		"not to a node that goes, nor to one that is drained": {
-			"1/3 n1:evicting n2 n3:gone m1", "uncordon n1, evict n2; 1 unbound; 1 free; drained n3; after 5s",
+			"1/3 n1:evicting n2 n3:gone m1", "uncordon n1, evict n2; 1 unbound; 2 free; drained n3; after 5s",
 		},
 		"not while the portal removes nodes":                      {"1/1 removing target=1 n1 n2 m1", "1 unbound; 2 free"},
 		"hooks that are missing come back":                        {"1/1 removing n1 m2/n1:unhooked", "hooks m2"},

@@ -44,7 +44,7 @@ func (v *View) poolReplicas() int {
 // members is how many nodes belong to the pool and stay.
 func (p *planner) members() (n int) {
 	for _, worker := range p.workers {
-		if worker.pooled && !worker.leaving && len(worker.live)+len(worker.departing) == 0 && !worker.bound {
+		if worker.pooled && !worker.leaving && len(worker.live)+len(worker.departing) == 0 && !worker.taken {
 			n++
 		}
 	}
@@ -70,7 +70,7 @@ func (p *planner) pool() {
 func (p *planner) addToPool() {
 	for _, n := range p.workers {
 		switch {
-		case n.pooled && !n.withheld:
+		case n.pooled && !p.withheld(n):
 			p.identify(n, "it belongs to the pool")
 		case !n.pooled && !n.Uninitialized && p.Pool.knows(p.ClusterID, n.Node) && !p.Pool.Deleting:
 			p.addMember(n)
@@ -101,8 +101,8 @@ func (p *planner) removeFromPool() {
 	if p.Pool == nil || p.Activity != Idle {
 		return
 	}
-	waited := slices.ContainsFunc(p.workers, func(n *worker) bool { return n.withheld && !n.Uninitialized })
-	ended := p.Pool.Deleting && p.settled && (p.surplus <= 0 || waited)
+	waited := slices.ContainsFunc(p.workers, func(n *worker) bool { return p.withheld(n) && !n.Uninitialized })
+	ended := p.Pool.Deleting && p.settled() && (p.surplus <= 0 || waited)
 	p.list = slices.DeleteFunc(p.list, func(id string) bool {
 		exists := slices.Contains(p.Pool.Others, id) || slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.idIn(p.ClusterID) == id })
 		return !exists || ended

@@ -308,7 +308,7 @@ func (w *world) dump() {
 	w.say("size recorded %d, uncertain %t; operation %d to %d, lost %t; last plan: %s", w.recorded, w.uncertain, w.operation, w.target, w.lost, summary(w.plan))
 	p := read(w.seen)
 	p.leave()
-	w.say("surplus %d, needed %d, partial %t, settled %t, %d workers", p.surplus, p.needed(), p.partial, p.settled, len(p.workers))
+	w.say("surplus %d, needed %d, partial %t, settled %t, %d workers", p.surplus, p.needed(), p.partial, p.settled(), len(p.workers))
 	for _, n := range p.leaving {
 		w.say("leaving %s removable %t", n.Name, p.removable(n))
 	}

@@ -36,11 +36,10 @@ type worker struct {
 	// batch is its number (batches). instead reports that the node is drained because the portal may remove it instead of one that leaves.
 	batch   int
 	instead bool
-	// taken reports that a Machine is bound to the node in this plan, and bound that this Machine stays.
-	taken, bound bool
-	// pooled reports that the pool's list names the node. withheld reports that the node must not get a providerID yet (Pool.knows), or gets
-	// one from the portal's cloud controller. A providerID can never be changed.
-	pooled, withheld bool
+	// taken reports that a Machine gets the node in this plan.
+	taken bool
+	// pooled reports that the pool's list names the node.
+	pooled bool
 }
 
 // free reports whether no Machine claims the node.
@@ -77,8 +76,6 @@ type planner struct {
 	partial bool
 	// surplus is the number of workers to remove.
 	surplus int
-	// settled reports that the portal is at rest and its last change is visible, so nodes may be drained.
-	settled bool
 	// owners of the Machines, by MachineSet.
 	owners map[string]string
 	plan   Plan
@@ -92,8 +89,7 @@ func read(v View) *planner {
 	}
 	at := map[string]*worker{}
 	for _, n := range v.Nodes {
-		withheld := n.Uninitialized || n.ProviderID == "" && v.Pool.knows(v.ClusterID, n)
-		p.nodes = append(p.nodes, &worker{Node: n, want: n, pooled: v.Pool.lists(v.ClusterID, n), withheld: withheld})
+		p.nodes = append(p.nodes, &worker{Node: n, want: n, pooled: v.Pool.lists(v.ClusterID, n)})
 	}
 	p.plan.Present = slices.SortedFunc(slices.Values(p.present()), func(a, b Node) int { return older(a.Created, b.Created, a.Name, b.Name) })
 	for _, n := range p.plan.Present {
@@ -221,9 +217,18 @@ func (p *planner) nodeNamed(name string) *worker {
 	return nil
 }
 
+// settled reports whether the portal is at rest and its last change is visible, so nodes may be drained.
+func (p *planner) settled() bool { return p.Activity == Idle && !p.moreNodesThanSize() }
+
+// withheld reports whether the node must not get a providerID yet (Pool.knows), or gets one from the portal's cloud controller. A providerID can
+// never be changed.
+func (p *planner) withheld(n *worker) bool {
+	return n.Uninitialized || n.ProviderID == "" && p.Pool.knows(p.ClusterID, n.Node)
+}
+
 // nodesChanging reports whether the portal is changing which nodes exist, or its last change is not visible yet.
 func (p *planner) nodesChanging() bool {
-	return p.Activity == ReplacingNodes || p.Activity == RemovingNodes && !p.removalSeen() || p.Activity == Idle && !p.settled
+	return p.Activity == ReplacingNodes || p.Activity == RemovingNodes && !p.removalSeen() || p.Activity == Idle && !p.settled()
 }
 
 // moreNodesThanSize reports whether more Nodes exist than the portal is known to run. Either some of them are gone, which shows

@@ -88,7 +88,7 @@ const evictInterval = 5 * time.Second
 func (p *planner) drainFree() {
 	for _, n := range p.leaving {
 		started := !n.DrainStarted.IsZero()
-		if !n.free() || n.awaited || p.removable(n) || !p.settled && !started {
+		if !n.free() || n.awaited || p.removable(n) || !p.settled() && !started {
 			continue
 		}
 		p.drain(n, "no Machine has it, and "+p.goes(n))
@@ -105,7 +105,7 @@ func (p *planner) drain(n *worker, why string) {
 // drainInstead takes a step of the provider's own drain of the nodes that the portal may remove instead.
 func (p *planner) drainInstead() {
 	for _, n := range p.instead {
-		if n.drained() || n.taken || len(n.departing) > 0 || !p.settled && n.DrainStarted.IsZero() {
+		if n.drained() || n.taken || len(n.departing) > 0 || !p.settled() && n.DrainStarted.IsZero() {
 			continue
 		}
 		p.drain(n, p.goesInstead(n))
