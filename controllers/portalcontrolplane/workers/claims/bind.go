@@ -46,7 +46,7 @@ func (p *planner) bind() {
 // available reports whether the node stays, as far as is known, and is neither claimed nor needed otherwise. A node that the portal may remove
 // instead of another one is: a portal that keeps refusing would otherwise leave a Machine without a node.
 func (p *planner) available(n *worker) bool {
-	return n.free() && !n.leaving && (!n.drainingOrDrained() || n.instead) && !n.awaited && !p.withheld(n) && !p.reserved(n)
+	return n.free() && !n.leaving && (!n.drainingOrDrained() || n.instead) && !p.withheld(n) && !p.reserved(n)
 }
 
 // choose returns a free node that stays, or nil. It prefers Ready nodes, then nodes that the Machine's own MachineDeployment held
@@ -138,7 +138,7 @@ func (p *planner) takeOver(without []*claim) {
 // the oldest.
 func (p *planner) outdatedOf(owner string) (found *claim) {
 	for _, c := range p.claims {
-		if c.state != stateBound || !c.Outdated || c.Owner != owner || len(c.at.live) > 1 || c.at.taken || c.at.awaited || !c.at.Ready {
+		if c.state != stateBound || !c.Outdated || c.Owner != owner || len(c.at.live) > 1 || c.at.taken || c.differs(WriteClaim) || !c.at.Ready {
 			continue
 		}
 		if found == nil || c.DeleteFirst && !found.DeleteFirst {

@@ -52,11 +52,9 @@ func (p *planner) moveHeld() {
 			}
 			c.why.add("%s", p.goes(n))
 			p.moveTo(c, n)
-			c.at.awaited = true
 		case holder == nil || n.taken:
 		case c != nil:
 			p.bindTo(holder, c.at, "%s. Machine %s, which is being deleted, gets Node %s", p.goes(n), c.Name, n.Name) // Ready or not, one of the two stays
-			n.awaited, c.at.awaited = true, true
 		default:
 			p.vacate(n, holder)
 		}
@@ -87,7 +85,7 @@ func (p *planner) drainHeld(n *worker) {
 func (p *planner) heldElsewhere(n *worker) *claim {
 	holder := n.holder()
 	for _, c := range slices.Backward(p.claims) {
-		if c.state != stateHeld || c.at == nil || c.passedPreDrain() || c.at.awaited || c.at.leaving && !c.at.inUse() {
+		if c.state != stateHeld || c.at == nil || c.passedPreDrain() || c.differs(WriteClaim) || c.at.taken || c.at.leaving && !c.at.inUse() {
 			continue
 		}
 		if holder == nil && c.DrainRules == n.DrainRules || holder != nil && c.Owner == holder.Owner && !c.at.inUse() && len(c.at.departing) == 1 {
@@ -157,8 +155,8 @@ func (p *planner) releaseDrained(c *claim) {
 // releaseHeld releases a held Machine, unless it waits for a node that is removed next, or that is not decided yet.
 func (p *planner) releaseHeld(c *claim) {
 	switch {
-	case c.differs(WriteClaim), c.at.awaited && !c.at.inUse():
-		// it is being moved to a node that is removed next
+	case c.differs(WriteClaim), c.at.taken && !c.at.inUse():
+		// it gets a node that is removed next, now or when the Machine that holds it has moved here
 	case c.at.leaving && !c.at.inUse() && p.isFirstDeparting(c):
 	case p.surplus > 0 && !p.settled() && !c.at.inUse():
 	default:

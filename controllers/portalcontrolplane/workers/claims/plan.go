@@ -67,7 +67,7 @@ type Plan struct {
 //	1   read     what exists, and who has what?                            claims, workers, Plan.Present, Counted, Before   all
 //	2   learn    what has the last scale-down shown?                       Plan.Evidence, Undrained, and no more then       the next plan
 //	3   leave    which nodes go next, and which may go instead?            leaving, instead, surplus, partial               4 to 10
-//	4   hold     what becomes of Machines that are being deleted?          want, awaited, taken                             5, 6, 8
+//	4   hold     what becomes of Machines that are being deleted?          want, taken                                      5, 6, 8
 //	5   bind     which Machine that stays gets which node?                 want, taken, Plan.Unbound, LostNodes             6, 8
 //	6   pool     which nodes does the pool list?                           list, pooled, Plan.Missing                       7, 8, 9
 //	7   protect  which nodes must the autoscaler leave alone?              want                                             8

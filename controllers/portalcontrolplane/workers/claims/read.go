@@ -30,9 +30,8 @@ type worker struct {
 	why       reasons  // for what differs
 	live      []*claim // of Machines that stay
 	departing []*claim // of Machines that are being deleted, and were not released
-	// leaving reports that the node is among those that are removed next. awaited reports that a held Machine is being moved to
-	// it.
-	leaving, awaited bool
+	// leaving reports that the node is among those that are removed next.
+	leaving bool
 	// batch is its number (batches). instead reports that the node is drained because the portal may remove it instead of one that leaves.
 	batch   int
 	instead bool

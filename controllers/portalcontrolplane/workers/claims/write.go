@@ -88,7 +88,7 @@ const evictInterval = 5 * time.Second
 func (p *planner) drainFree() {
 	for _, n := range p.leaving {
 		started := !n.DrainStarted.IsZero()
-		if !n.free() || n.awaited || p.removable(n) || !p.settled() && !started {
+		if !n.free() || p.removable(n) || !p.settled() && !started {
 			continue
 		}
 		p.drain(n, "no Machine has it, and "+p.goes(n))
