@@ -182,12 +182,12 @@ func (o Options) workloads(mgr ctrl.Manager, hosts *cloud.Hosts) access.Workload
 }
 
 // Ensure implements access.Workloads.
-func (w workloads) Ensure(controlPlane client.ObjectKey, kubeconfig []byte) access.Workload {
+func (w workloads) Ensure(controlPlane client.ObjectKey, kubeconfig []byte) access.Connection {
 	return w.Connections.Ensure(controlPlane, kubeconfig)
 }
 
 // Known implements access.Workloads.
-func (w workloads) Known(controlPlane client.ObjectKey, digest string) access.Workload {
+func (w workloads) Known(controlPlane client.ObjectKey, digest string) access.Connection {
 	if known := w.Connections.Known(controlPlane, digest); known != nil {
 		return known
 	}

@@ -26,14 +26,14 @@ import (
 // apiServer is an API server that a kubeconfig may lead to. Package workload tests how real ones are classified.
 type apiServer struct {
 	url    string
-	access workload.Access
+	access workload.Health
 	hits   int // connections that passes have asked for
 }
 
 // apiServers are those of all tests, by URL.
 var apiServers = map[string]*apiServer{}
 
-func newAPIServer(access workload.Access) *apiServer {
+func newAPIServer(access workload.Health) *apiServer {
 	s := &apiServer{url: fmt.Sprintf("https://%d.example:6443", len(apiServers)), access: access}
 	apiServers[s.url] = s
 	return s
@@ -52,7 +52,7 @@ type connections struct {
 	dropped    []client.ObjectKey
 }
 
-func (w *connections) Ensure(_ client.ObjectKey, content []byte) access.Workload {
+func (w *connections) Ensure(_ client.ObjectKey, content []byte) access.Connection {
 	if w.kubeconfig != string(content) {
 		w.kubeconfig = string(content)
 		w.opened++
@@ -70,7 +70,7 @@ func (w *connections) Ensure(_ client.ObjectKey, content []byte) access.Workload
 	return &one
 }
 
-func (w *connections) Known(key client.ObjectKey, digest string) access.Workload {
+func (w *connections) Known(key client.ObjectKey, digest string) access.Connection {
 	if kubeconfig.Digest([]byte(w.kubeconfig)) != digest {
 		return nil
 	}
@@ -84,13 +84,13 @@ func (*connections) Source() source.Source { return nil }
 // connection is a connection to a workload cluster whose API server is a client.
 type connection struct {
 	client  client.Client
-	access  workload.Access
+	access  workload.Health
 	version func(question string) string
 	behind  time.Duration
 }
 
 func (c *connection) Client() client.Client          { return c.client }
-func (c *connection) Access() workload.Access        { return c.access }
+func (c *connection) Health() workload.Health        { return c.access }
 func (c *connection) Version(question string) string { return c.version(question) }
 func (c *connection) ClockBehind() time.Duration     { return c.behind }
 
@@ -144,7 +144,7 @@ func withFixture(t *testing.T, content *string, test func(f *fixture)) {
 // used.
 func TestFetchesWhatNoLongerWorks(t *testing.T) {
 	tests := map[string]struct {
-		access            workload.Access
+		access            workload.Health
 		user              string
 		condition, reason string // if the portal has no other kubeconfig
 		says              string
@@ -185,7 +185,7 @@ func TestFetchesSlowlyInVain(t *testing.T) {
 		f.connect()
 		for i := range 900 {
 			if i > 600 { // it flaps between two answers
-				server.access = []workload.Access{workload.Unauthorized, workload.Unreachable}[i/5%2]
+				server.access = []workload.Health{workload.Unauthorized, workload.Unreachable}[i/5%2]
 			}
 			f.connect()
 			time.Sleep(2 * time.Second)

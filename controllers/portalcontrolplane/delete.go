@@ -81,16 +81,16 @@ type volumes struct {
 // volumesOf reads the volumes, unless that takes long: a cluster that does not answer must not hold its deletion.
 func (r *Reconciler) volumesOf(ctx context.Context, s *scope) (found volumes) {
 	way := s.way
-	if way.Workload == nil && s.Cluster != nil {
+	if way.Connection == nil && s.Cluster != nil {
 		way, _ = r.Access.Reopen(ctx, &s.Pass)
 	}
-	if way.Workload == nil || way.Access.Failing() {
+	if way.Connection == nil || way.Health.Failing() {
 		return volumes{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, access.ConnectTime)
 	defer cancel()
 	list := &corev1.PersistentVolumeList{}
-	if err := way.Workload.Client().List(ctx, list, client.Limit(workload.MaxObjects)); err != nil {
+	if err := way.Connection.Client().List(ctx, list, client.Limit(workload.MaxObjects)); err != nil {
 		return volumes{}
 	}
 	for _, v := range list.Items {

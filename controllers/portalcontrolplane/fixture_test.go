@@ -196,7 +196,7 @@ func (f *fixture) controlPlane() *infrav1.PortalControlPlane {
 func (f *fixture) scope() *scope {
 	f.Helper()
 	s := f.estate.scope(prod)
-	s.way = access.Way{Workload: &f.workloads.connection}
+	s.way = access.Way{Connection: &f.workloads.connection}
 	return s
 }
 

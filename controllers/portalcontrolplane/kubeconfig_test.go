@@ -143,7 +143,7 @@ func TestSecretMadeBeforehand(t *testing.T) {
 			if o := s.outcomes[infrav1.KubeconfigReadyCondition]; !stalled(o, infrav1.SecretTakenReason, infrav1.UserManagedAnnotation) {
 				t.Errorf("%+v", o)
 			}
-			if s.way.Access != workload.Working || f.stored() != theirs || server.hits > 0 || len(f.secret().OwnerReferences) > 0 {
+			if s.way.Health != workload.Working || f.stored() != theirs || server.hits > 0 || len(f.secret().OwnerReferences) > 0 {
 				t.Errorf("the Secret is used or changed: %+v, %d requests", s.outcomes, server.hits)
 			}
 			if !marked {
@@ -154,7 +154,7 @@ func TestSecretMadeBeforehand(t *testing.T) {
 				return
 			}
 			f.edit(mark)
-			if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.way.Access != workload.Working || server.hits == 0 || f.stored() != theirs {
+			if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.way.Health != workload.Working || server.hits == 0 || f.stored() != theirs {
 				t.Errorf("marked as user-managed: %+v", s.outcomes)
 			}
 			if host := f.controlPlane().Spec.ControlPlaneEndpoint.Host; f.fetches() != 1 || host != "192.0.2.66" {
@@ -228,7 +228,7 @@ func TestChangedSecret(t *testing.T) {
 			withFixture(t, &portals, func(f *fixture) {
 				f.connect()
 				change(f)
-				if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.way.Access != workload.Connecting || !f.storedIs(portals) {
+				if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.way.Health != workload.Connecting || !f.storedIs(portals) {
 					t.Errorf("%+v", s.outcomes)
 				}
 				if f.workloads.kubeconfig != f.stored() || f.fetches() != 2 || theirs.hits > 0 {

@@ -49,7 +49,7 @@ func TestRetainInAScaleDown(t *testing.T) {
 		"the portal cluster is deleted":     {cluster, func(s *scope) { s.ControlPlane.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete }, false},
 		"the portal cluster is not its own": {controlPlane, func(s *scope) { s.ControlPlane.UID = "another" }, false},
 		"the portal removes nodes":          {cluster, func(s *scope) { s.Last = &operation.Operation{Type: operation.Scale, From: 4, Target: "2"} }, false},
-		"the API server cannot be reached":  {controlPlane, func(s *scope) { s.way.Access = workload.Unreachable }, false},
+		"the API server cannot be reached":  {controlPlane, func(s *scope) { s.way.Health = workload.Unreachable }, false},
 		"the API server accepts no change":  {controlPlane, refusing, false},
 	}, func(t *testing.T, test row) {
 		f := newFixture(t, 4, emulator.Durations{})
@@ -74,8 +74,8 @@ func TestRetainInAScaleDown(t *testing.T) {
 }
 
 func refusing(s *scope) {
-	nodes, _ := s.way.Workload.Client().(client.WithWatch)
-	s.way.Workload = &connection{client: interceptor.NewClient(nodes, interceptor.Funcs{
+	nodes, _ := s.way.Connection.Client().(client.WithWatch)
+	s.way.Connection = &connection{client: interceptor.NewClient(nodes, interceptor.Funcs{
 		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 			return apierrors.NewForbidden(corev1.Resource("nodes"), "w", errors.New("a policy"))
 		},

@@ -120,7 +120,7 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 	if err := lifecycle.RecordWork(ctx, &s.Pass, s.running(), s.members.Machines, s.liveWorkers); err != nil {
 		return outcome.Fail(err)
 	}
-	cordoned, err := lifecycle.RestoreScheduling(ctx, &s.Pass, s.way.Workload.Client(), s.nodes.Workers, s.members.Machines)
+	cordoned, err := lifecycle.RestoreScheduling(ctx, &s.Pass, s.way.Connection.Client(), s.nodes.Workers, s.members.Machines)
 	if err != nil {
 		return outcome.Fail(err)
 	}
@@ -158,7 +158,7 @@ func (r *Reconciler) upgrade(ctx context.Context, s *scope) (o outcome.Outcome, 
 
 // liveWorkers reads the workers past the cache.
 func (s *scope) liveWorkers(ctx context.Context) ([]corev1.Node, error) {
-	nodes, err := workers.ReadNodes(ctx, s.way.Workload.Client(), s.ControlPlane.Spec.WorkerNodeSelector)
+	nodes, err := workers.ReadNodes(ctx, s.way.Connection.Client(), s.ControlPlane.Spec.WorkerNodeSelector)
 	return nodes.Workers, err
 }
 
@@ -168,9 +168,9 @@ func (s *scope) obstacles(ctx context.Context) []string {
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("Cannot list the Nodes of a workload cluster", "error", fmt.Sprintf("%.500v", err))
 		unread := []string{"Nodes that cannot be listed: the manager's log has the error"}
-		return append(unread, drain.Obstacles(ctx, s.way.Workload.Client(), s.nodes.Workers)...)
+		return append(unread, drain.Obstacles(ctx, s.way.Connection.Client(), s.nodes.Workers)...)
 	}
-	return drain.Obstacles(ctx, s.way.Workload.Client(), nodes)
+	return drain.Obstacles(ctx, s.way.Connection.Client(), nodes)
 }
 
 // running is what shows which version the portal cluster runs.

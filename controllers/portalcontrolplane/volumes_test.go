@@ -45,7 +45,7 @@ func (f *fixture) removeBy(way access.Way) (volumes []string) {
 // remove is removeBy of a connected cluster.
 func (f *fixture) remove() []string {
 	f.Helper()
-	return f.removeBy(access.Way{Workload: &f.workloads.connection, Access: f.workloads.access})
+	return f.removeBy(access.Way{Connection: &f.workloads.connection, Health: f.workloads.access})
 }
 
 // apart fails the test if the recorder would count two events as one.

@@ -63,7 +63,7 @@ func (c *connections) wake(key client.ObjectKey) {
 }
 
 // Ensure implements access.Workloads.
-func (c *connections) Ensure(key client.ObjectKey, kubeconfig []byte) access.Workload {
+func (c *connections) Ensure(key client.ObjectKey, kubeconfig []byte) access.Connection {
 	c.mu.Lock()
 	known := c.all[key]
 	c.mu.Unlock()
@@ -108,7 +108,7 @@ func (one *connection) open() {
 }
 
 // Known implements access.Workloads.
-func (c *connections) Known(key client.ObjectKey, digest string) access.Workload {
+func (c *connections) Known(key client.ObjectKey, digest string) access.Connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	one := c.all[key]
@@ -142,26 +142,26 @@ func (c *connections) Source() source.Source {
 	})
 }
 
-// Access implements access.Workload.
-func (one *connection) Access() reached.Access {
+// Access implements access.Connection.
+func (one *connection) Health() reached.Health {
 	if !one.of.process.world.workloads.answers(one.to) {
 		return reached.Unreachable
 	}
 	return reached.Working
 }
 
-// Version implements access.Workload.
+// Version implements access.Connection.
 func (one *connection) Version(string) string {
 	return one.of.process.world.workloads.versionOf(one.to)
 }
 
-// Client implements access.Workload.
+// Client implements access.Connection.
 func (one *connection) Client() client.Client { return one.live }
 
-// ClockBehind implements access.Workload.
+// ClockBehind implements access.Connection.
 func (one *connection) ClockBehind() time.Duration { return 0 }
 
-// List implements access.Workload.
+// List implements access.Connection.
 func (one *connection) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	return one.nodes.List(ctx, list, opts...)
 }

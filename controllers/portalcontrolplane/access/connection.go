@@ -39,29 +39,29 @@ type Kubeconfigs struct {
 // Workloads are the connections to workload clusters, by the control plane (package workload).
 type Workloads interface {
 	// Ensure returns the connection with the kubeconfig, which is a new one if the kubeconfig is.
-	Ensure(controlPlane client.ObjectKey, kubeconfig []byte) Workload
+	Ensure(controlPlane client.ObjectKey, kubeconfig []byte) Connection
 	// Known returns the connection if it was made with the kubeconfig that has the digest (package kubeconfig), or nil.
-	Known(controlPlane client.ObjectKey, digest string) Workload
+	Known(controlPlane client.ObjectKey, digest string) Connection
 	Drop(controlPlane client.ObjectKey)
 	// Source wakes the control planes whose workload cluster has changed.
 	Source() source.Source
 }
 
-// Workload is the connection to one workload cluster.
-type Workload interface {
+// Connection is the connection to one workload cluster.
+type Connection interface {
 	// List lists the Nodes that a watch keeps.
 	List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error
 	// Client reads and writes past these Nodes.
 	Client() client.Client
-	Access() workload.Access
+	Health() workload.Health
 	Version(question string) string
 	ClockBehind() time.Duration
 }
 
 // Way is how far the way to a workload cluster leads in a pass.
 type Way struct {
-	Workload Workload        // the connection, or nil
-	Access   workload.Access // how the API server reacts to the kubeconfig
+	Connection Connection      // or nil
+	Health     workload.Health // how the API server reacts to the kubeconfig
 	// UserManaged is the name of the kubeconfig Secret if it is user-managed.
 	UserManaged string
 	// Ends is when the client certificate in the kubeconfig ends, if a person has to see to that (credentials.go), or nil.
@@ -72,14 +72,14 @@ type Way struct {
 
 // Open reports whether the workload cluster can be reached, or is being connected to. That may be so although the Secret is not as it should
 // be.
-func (w Way) Open() bool { return w.Workload != nil && !w.Access.Failing() }
+func (w Way) Open() bool { return w.Connection != nil && !w.Health.Failing() }
 
 const (
-	// accessExpired: like unauthorized or unreachable, and the credentials have expired.
-	accessExpired workload.Access = "expired"
-	// accessChanged: the Secret does not hold the kubeconfig that the provider fetched last, and no connection with that one is known. The API
+	// kubeconfigExpired: like unauthorized or unreachable, and the credentials have expired.
+	kubeconfigExpired workload.Health = "expired"
+	// kubeconfigChanged: the Secret does not hold the kubeconfig that the provider fetched last, and no connection with that one is known. The API
 	// server is not asked.
-	accessChanged workload.Access = "changed"
+	kubeconfigChanged workload.Health = "changed"
 )
 
 // connect finds out how the API server reacts to the stored kubeconfig. If the Secret holds neither the provider's kubeconfig nor a
@@ -88,21 +88,21 @@ const (
 func (k *Kubeconfigs) connect(p *pass.Pass, stored storedKubeconfig) (w Way) {
 	key := client.ObjectKeyFromObject(p.ControlPlane)
 	if !stored.writtenByProvider(p.Record) && !kubeconfig.UserManaged(stored.Secret) {
-		if w.Workload = k.Workloads.Known(key, p.Record.KubeconfigDigest); w.Workload == nil {
-			return Way{Access: accessChanged}
+		if w.Connection = k.Workloads.Known(key, p.Record.KubeconfigDigest); w.Connection == nil {
+			return Way{Health: kubeconfigChanged}
 		}
-		w.Access = w.Workload.Access()
+		w.Health = w.Connection.Health()
 		return w
 	}
-	w.Workload = k.Workloads.Ensure(key, stored.content())
-	w.Access = w.Workload.Access()
+	w.Connection = k.Workloads.Ensure(key, stored.content())
+	w.Health = w.Connection.Health()
 	config, err := kubeconfig.RESTConfig(stored.content())
 	if err != nil {
 		return w
 	}
 	w.Ends, w.expires = endsSoon(config.CertData, time.Now()), expiry(config)
-	if w.Access.Failing() && w.Access != workload.Unusable && !w.expires.IsZero() && time.Now().After(w.expires) {
-		w.Access = accessExpired
+	if w.Health.Failing() && w.Health != workload.Unusable && !w.expires.IsZero() && time.Now().After(w.expires) {
+		w.Health = kubeconfigExpired
 	}
 	return w
 }
@@ -120,12 +120,12 @@ func (k *Kubeconfigs) Reopen(ctx context.Context, p *pass.Pass) (Way, error) {
 // kubeconfig.
 func (w Way) ServerVersion(p *pass.Pass) (version string, o outcome.Outcome) {
 	switch {
-	case w.Access.Failing():
+	case w.Health.Failing():
 		return "", w.refused(p)
-	case w.Access == workload.Connecting:
+	case w.Health == workload.Connecting:
 		return "", connecting(p)
 	}
-	if version = w.Workload.Version(versionKey(p)); version == "" {
+	if version = w.Connection.Version(versionKey(p)); version == "" {
 		return "", connecting(p)
 	}
 	return version, outcome.Outcome{}
@@ -154,10 +154,10 @@ func (w Way) refused(p *pass.Pass) outcome.Outcome {
 	switch {
 	case w.UserManaged != "":
 		return w.refusedUserManaged(p)
-	case w.Access == workload.Unauthorized:
+	case w.Health == workload.Unauthorized:
 		return outcome.WaitFor(Retry, infrav1.KubeconfigRefusedReason, "the API server at %s refuses the credentials of the stored "+
 			"kubeconfig, and the portal returns no others. If this lasts, ask the portal's support for new credentials", p.Endpoint())
-	case w.Access == workload.Untrusted:
+	case w.Health == workload.Untrusted:
 		return outcome.WaitFor(Retry, infrav1.KubeconfigRefusedReason, "the certificate of the API server at %s does not match the stored "+
 			"kubeconfig, and the portal returns no other. If this lasts, ask the portal's support", p.Endpoint())
 	}

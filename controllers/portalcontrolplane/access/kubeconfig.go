@@ -72,7 +72,7 @@ func (k storedKubeconfig) taken(record operation.Record) bool {
 const (
 	whyUpgrade  = "upgrade"
 	whyExpiring = "expiring"
-	whyChanged  = string(accessChanged)
+	whyChanged  = string(kubeconfigChanged)
 )
 
 // Keep keeps the kubeconfig Secret (CAPI contract, Cluster kubeconfig management) and the endpoint. An existing
@@ -102,7 +102,7 @@ func (k *Kubeconfigs) Keep(ctx context.Context, p *pass.Pass) (w Way, o outcome.
 		return w, o
 	case !p.Gone.IsDone():
 		return w, outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the portal cluster: see condition Provisioned")
-	case why == whyChanged || w.Access == accessExpired || w.Access == workload.Unusable:
+	case why == whyChanged || w.Health == kubeconfigExpired || w.Health == workload.Unusable:
 		return w, w.unusable(why, o)
 	}
 	return w, owned.NoLaterThan(o.RequeueAfter) // the old one may still do
@@ -168,8 +168,8 @@ func (w Way) whyFetch(p *pass.Pass, stored storedKubeconfig) (why string, again 
 		return pass.WhyMissing, 0
 	case !stored.writtenByProvider(p.Record):
 		return whyChanged, 0
-	case w.Access.Failing():
-		return string(w.Access), 0
+	case w.Health.Failing():
+		return string(w.Health), 0
 	case p.Record.UpgradeID != "" && stored.Annotations[fetchedAfterAnnotation] != p.Record.UpgradeID:
 		return whyUpgrade, 0
 	}
@@ -185,7 +185,7 @@ func (w Way) unusable(why string, fetch outcome.Outcome) outcome.Outcome {
 	reason, state := infrav1.KubeconfigRefusedReason, "the credentials in the stored kubeconfig have expired"
 	advice := ", and the portal returns no newer ones. Ask the portal's support for new credentials"
 	switch {
-	case w.Access == workload.Unusable:
+	case w.Health == workload.Unusable:
 		reason, state = infrav1.KubeconfigInvalidReason, "the content of the kubeconfig Secret is not an allowed kubeconfig"
 	case why == whyChanged:
 		reason, state = infrav1.KubeconfigInvalidReason, "the kubeconfig Secret does not hold the kubeconfig that the provider fetched last, so it is not used"
@@ -224,7 +224,7 @@ func (k *Kubeconfigs) fetchKubeconfig(ctx context.Context, p *pass.Pass, w *Way,
 		case err == nil && same && why != pass.WhyMissing:
 			return outcome.WaitFor(0, infrav1.ReadyReason, "") // asked again ever more slowly
 		}
-		*w = Way{Workload: k.Workloads.Ensure(client.ObjectKeyFromObject(p.ControlPlane), config), Access: workload.Connecting}
+		*w = Way{Connection: k.Workloads.Ensure(client.ObjectKeyFromObject(p.ControlPlane), config), Health: workload.Connecting}
 		if err != nil {
 			return notShared(name, err)
 		}

@@ -44,7 +44,7 @@ func (k *Kubeconfigs) useUserManaged(ctx context.Context, p *pass.Pass, stored s
 	}
 	w = k.connect(p, stored)
 	w.UserManaged = stored.Name
-	if w.Access.Failing() {
+	if w.Health.Failing() {
 		p.AskKubeconfig(ctx, whyUserManaged, func([]byte) outcome.Outcome {
 			return outcome.WaitFor(0, infrav1.ReadyReason, "") // asked again ever more slowly
 		})
@@ -52,7 +52,7 @@ func (k *Kubeconfigs) useUserManaged(ctx context.Context, p *pass.Pass, stored s
 	switch {
 	case !p.Gone.IsDone():
 		return w, outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the portal cluster: see condition Provisioned")
-	case w.Access == accessExpired:
+	case w.Health == kubeconfigExpired:
 		return w, outcome.StallFor(0, infrav1.KubeconfigRefusedReason, "the credentials in the user-managed Secret %s have expired. %s",
 			stored.Name, correctUserManaged)
 	}

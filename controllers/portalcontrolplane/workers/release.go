@@ -58,15 +58,15 @@ func (k Keeper) Release(ctx context.Context, p *pass.Pass, way access.Way) error
 // restoreNodes undoes a scale-down that has begun on nodes of a portal cluster that stays: they become schedulable and lose our annotations,
 // which no controller will do later. A Node that cannot be changed holds up neither the others nor the deletion.
 func (k Keeper) restoreNodes(ctx context.Context, p *pass.Pass, way access.Way, machines []clusterv1.Machine) (err error) {
-	if way.Workload == nil {
+	if way.Connection == nil {
 		if way, err = k.Access.Reopen(ctx, p); err != nil {
 			return err
 		}
 	}
-	if way.Workload == nil || way.Access.Failing() {
+	if way.Connection == nil || way.Health.Failing() {
 		return nil
 	}
-	workload := way.Workload.Client()
+	workload := way.Connection.Client()
 	nodes, err := ReadNodes(ctx, workload, nil)
 	problems := []error{err}
 	for i := range nodes.Workers {

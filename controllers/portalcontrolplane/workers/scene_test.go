@@ -61,7 +61,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 type connection struct{ client client.Client }
 
 func (c *connection) Client() client.Client    { return c.client }
-func (*connection) Access() workload.Access    { return workload.Working }
+func (*connection) Health() workload.Health    { return workload.Working }
 func (*connection) Version(string) string      { return "" }
 func (*connection) ClockBehind() time.Duration { return 0 }
 

@@ -64,7 +64,7 @@ func keptConditions(n *corev1.Node) (kept []corev1.NodeCondition) {
 func WatchedNodes(ctx context.Context, p *pass.Pass, way access.Way) (Nodes, outcome.Outcome) {
 	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
-	nodes, err := ReadNodes(ctx, way.Workload, p.ControlPlane.Spec.WorkerNodeSelector)
+	nodes, err := ReadNodes(ctx, way.Connection, p.ControlPlane.Spec.WorkerNodeSelector)
 	switch {
 	case errors.Is(err, workload.ErrOversized):
 		return Nodes{}, outcome.StallFor(access.Retry, infrav1.TooManyNodesReason, "the API server at %s returns more than %d Nodes, or more than %d MiB, so "+

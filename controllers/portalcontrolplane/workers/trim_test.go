@@ -80,7 +80,7 @@ func TestReadsMoreThanItAsksFor(t *testing.T) {
 			for i := range all.Items {
 				all.Items[i].Name = fmt.Sprint("w-", i)
 			}
-			way := access.Way{Workload: crowd{&connection{client: fake.NewClientBuilder().WithScheme(newScheme(t)).WithLists(all).Build()}}}
+			way := access.Way{Connection: crowd{&connection{client: fake.NewClientBuilder().WithScheme(newScheme(t)).WithLists(all).Build()}}}
 			nodes, o := WatchedNodes(t.Context(), &passed().Pass, way)
 			if o.Reason != want || o.IsDone() != (want == "") {
 				t.Errorf("%+v", o)

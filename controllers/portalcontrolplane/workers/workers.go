@@ -60,14 +60,14 @@ type decision struct {
 //  4. Machines, PortalMachines, Nodes and the pool are written (carryOut).
 //  5. The portal is asked (request).
 func (k Keeper) Reconcile(ctx context.Context, p *pass.Pass, way access.Way, members Members, nodes Nodes) (*claims.Plan, outcome.Outcome) {
-	d, err := k.decide(ctx, p, way.Workload, members, nodes)
+	d, err := k.decide(ctx, p, way.Connection, members, nodes)
 	if read := false; err == nil && d.plan.NeedsPositions {
 		if read, err = k.Memory.readPositions(ctx, p, nodes.Workers); read {
-			d, err = k.decide(ctx, p, way.Workload, members, nodes)
+			d, err = k.decide(ctx, p, way.Connection, members, nodes)
 		}
 	}
 	if err == nil && d.changes() {
-		d, err = k.decideLive(ctx, p, way.Workload)
+		d, err = k.decideLive(ctx, p, way.Connection)
 	}
 	if err != nil {
 		return nil, outcome.Fail(err)
@@ -83,7 +83,7 @@ func (k Keeper) Reconcile(ctx context.Context, p *pass.Pass, way access.Way, mem
 		return plan, o
 	}
 	k.noticeOtherManager(p, d)
-	drains, failed, o := k.carryOut(ctx, p, way.Workload.Client(), d)
+	drains, failed, o := k.carryOut(ctx, p, way.Connection.Client(), d)
 	k.Memory.failed = failed
 	switch {
 	case !o.IsDone():
@@ -101,7 +101,7 @@ func (k Keeper) Reconcile(ctx context.Context, p *pass.Pass, way access.Way, mem
 }
 
 // decide makes the plan.
-func (k Keeper) decide(ctx context.Context, p *pass.Pass, workload access.Workload, members Members, nodes Nodes) (*decision, error) {
+func (k Keeper) decide(ctx context.Context, p *pass.Pass, workload access.Connection, members Members, nodes Nodes) (*decision, error) {
 	d := &decision{members: members, nodes: nodes, desired: DesiredBy(p.Cluster, members, p.Record)}
 	if !d.desired.known {
 		return d, nil
@@ -119,7 +119,7 @@ func (k Keeper) decide(ctx context.Context, p *pass.Pass, workload access.Worklo
 }
 
 // decideLive makes the plan from live reads.
-func (k Keeper) decideLive(ctx context.Context, p *pass.Pass, workload access.Workload) (*decision, error) {
+func (k Keeper) decideLive(ctx context.Context, p *pass.Pass, workload access.Connection) (*decision, error) {
 	members, err := ReadMembers(ctx, k.Live, p.Cluster)
 	if err != nil {
 		return nil, err

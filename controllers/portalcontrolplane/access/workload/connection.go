@@ -26,27 +26,27 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/access/kubeconfig"
 )
 
-// Access is how the API server of a workload cluster reacts to a kubeconfig. It is one word and no detail: conditions can be read
+// Health is how the API server of a workload cluster reacts to a kubeconfig. It is one word and no detail: conditions can be read
 // by the people who choose the address in the kubeconfig, and must not show them the manager's network.
-type Access string
+type Health string
 
 const (
 	// Working: the API server reports its version, and does not refuse its Nodes.
-	Working Access = ""
+	Working Health = ""
 	// Connecting: the first answer has not arrived.
-	Connecting Access = "connecting"
+	Connecting Health = "connecting"
 	// Unreachable: no usable answer arrives in time.
-	Unreachable Access = "unreachable"
+	Unreachable Health = "unreachable"
 	// Unauthorized: the API server refuses the credentials.
-	Unauthorized Access = "unauthorized"
+	Unauthorized Health = "unauthorized"
 	// Untrusted: the API server's certificate does not verify.
-	Untrusted Access = "untrusted"
+	Untrusted Health = "untrusted"
 	// Unusable: it is not an allowed kubeconfig, so no API server is asked.
-	Unusable Access = "unusable"
+	Unusable Health = "unusable"
 )
 
 // Failing reports whether another kubeconfig may help.
-func (a Access) Failing() bool { return a != Working && a != Connecting }
+func (h Health) Failing() bool { return h != Working && h != Connecting }
 
 const (
 	// probeInterval is how often an API server is asked for its version. After a loss it is asked after a second, and then ever less often,
@@ -70,14 +70,14 @@ type Connection struct {
 	lister    *nodeLister
 
 	mu        sync.Mutex
-	access    Access
+	health    Health
 	refused   bool   // the Nodes, to these credentials
 	oversized bool   // the list of Nodes
 	version   string // empty if no answer to the question has arrived
 	question  string
 	asking    bool
 	timer     *time.Timer // of the next probe
-	since     time.Time   // when access changed
+	since     time.Time   // when health changed
 	closed    bool
 	nodes     *nodes
 	unwatch   context.CancelFunc // nil if the Nodes are not watched
@@ -86,7 +86,7 @@ type Connection struct {
 // open begins a connection.
 func (c *Connections) open(key client.ObjectKey, content []byte) *Connection {
 	one := &Connection{
-		log: c.Log.WithValues("PortalControlPlane", key), wake: func() { c.wake(key) }, trim: c.Trim, access: Connecting,
+		log: c.Log.WithValues("PortalControlPlane", key), wake: func() { c.wake(key) }, trim: c.Trim, health: Connecting,
 	}
 	one.nodes = newNodes(one.trim, one.wake)
 	config, err := kubeconfig.RESTConfig(content)
@@ -103,7 +103,7 @@ func (c *Connections) open(key client.ObjectKey, content []byte) *Connection {
 		one.client, one.lister, err = newClients(config, one.transport)
 	}
 	if err != nil {
-		one.access = Unusable
+		one.health = Unusable
 		return one
 	}
 	one.lister.answered = one.listed
@@ -130,14 +130,14 @@ func (c *Connection) List(ctx context.Context, list client.ObjectList, opts ...c
 	return kept.List(ctx, list, opts...)
 }
 
-// Access returns how the API server reacts to the kubeconfig.
-func (c *Connection) Access() Access {
+// Health returns how the API server reacts to the kubeconfig.
+func (c *Connection) Health() Health {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.access == Working && c.refused {
+	if c.health == Working && c.refused {
 		return Unauthorized
 	}
-	return c.access
+	return c.health
 }
 
 // Version returns the version that the API server has reported after the question was first put, or "". The question names what may
@@ -163,31 +163,31 @@ func (c *Connection) probe() {
 	question := c.question
 	c.asking = true
 	c.mu.Unlock()
-	found, access, err := c.ask()
-	if access != Working {
+	found, health, err := c.ask()
+	if health != Working {
 		c.transport.plain.CloseIdleConnections() // the next probe finds a server that has moved, or has another certificate
 	}
-	if c.settle(question, found, access, err) {
+	if c.settle(question, found, health, err) {
 		c.wake()
 	}
 }
 
 // settle records an answer, and reports whether it is news. The Nodes are watched while the API server answers. A watch from before
 // may hang on a connection that is dead.
-func (c *Connection) settle(question, found string, access Access, err error) (news bool) {
+func (c *Connection) settle(question, found string, health Health, err error) (news bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return false
 	}
 	c.asking = false
-	news = access != c.access || found != c.version
-	if access != c.access {
-		c.report(access, err)
+	news = health != c.health || found != c.version
+	if health != c.health {
+		c.report(health, err)
 		c.since = time.Now()
 	}
-	c.access = access
-	if access == Working {
+	c.health = health
+	if health == Working {
 		c.timer.Reset(probeInterval)
 		c.watch()
 	} else {
@@ -202,16 +202,16 @@ func (c *Connection) settle(question, found string, access Access, err error) (n
 	return news
 }
 
-func (c *Connection) report(access Access, err error) {
-	if access == Working {
+func (c *Connection) report(health Health, err error) {
+	if health == Working {
 		c.log.Info("Connected")
 		return
 	}
 	message := "Cannot connect"
-	if c.access == Working {
+	if c.health == Working {
 		message = "Disconnected"
 	}
-	c.log.Info(message, "reason", access, "err", err)
+	c.log.Info(message, "reason", health, "err", err)
 }
 
 // watch begins to watch the Nodes, unless they are watched.
@@ -259,7 +259,7 @@ func (c *Connection) close() {
 }
 
 // ask sends one request for the version.
-func (c *Connection) ask() (string, Access, error) {
+func (c *Connection) ask() (string, Health, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url, nil)
@@ -287,8 +287,8 @@ func (c *Connection) ask() (string, Access, error) {
 	return info.GitVersion, Working, nil
 }
 
-// classify returns the access for a request without an answer.
-func classify(err error) Access {
+// classify returns the health for a request without an answer.
+func classify(err error) Health {
 	var verification *tls.CertificateVerificationError
 	var op *net.OpError
 	switch {

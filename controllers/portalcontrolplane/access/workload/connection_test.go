@@ -63,7 +63,7 @@ func TestAccess(t *testing.T) {
 	t.Cleanup(forbidding.Close)
 	tests := map[string]struct {
 		kubeconfig []byte
-		want       Access
+		want       Health
 	}{
 		"it answers":             {to(works), Working},
 		"401":                    {to(serve(401, "")), Unauthorized},
@@ -85,14 +85,14 @@ func TestAccess(t *testing.T) {
 			c := newConnections(t, "127.0.0.1")
 			got := c.Ensure(keyOf("a"), test.kubeconfig)
 			const patience = 2 * time.Minute // TestVersion has the time that a probe may take
-			for begin := time.Now(); got.Access() != test.want; time.Sleep(10 * time.Millisecond) {
+			for begin := time.Now(); got.Health() != test.want; time.Sleep(10 * time.Millisecond) {
 				if time.Since(begin) > patience {
-					t.Fatalf("%q after %s, want %q", got.Access(), patience, test.want)
+					t.Fatalf("%q after %s, want %q", got.Health(), patience, test.want)
 				}
 			}
 			time.Sleep(100 * time.Millisecond)
-			if got.Access() != test.want {
-				t.Errorf("%q, want %q", got.Access(), test.want)
+			if got.Health() != test.want {
+				t.Errorf("%q, want %q", got.Health(), test.want)
 			}
 		})
 	}
@@ -216,8 +216,8 @@ func TestNodesWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConnected(t)
 		defer c.end()
-		if !c.woken() || c.Access() != Working || len(c.kept()) != 1 || c.kept()[0].UID != "" {
-			t.Fatalf("%q, Nodes: %v", c.Access(), c.kept())
+		if !c.woken() || c.Health() != Working || len(c.kept()) != 1 || c.kept()[0].UID != "" {
+			t.Fatalf("%q, Nodes: %v", c.Health(), c.kept())
 		}
 		for i, test := range []struct {
 			kind, node string
@@ -282,8 +282,8 @@ func TestVersion(t *testing.T) {
 		time.Sleep(probeTimeout)
 		synctest.Wait()
 		look("another", "")
-		if c.Access() != Unreachable {
-			t.Errorf("%q: an API server that hangs", c.Access())
+		if c.Health() != Unreachable {
+			t.Errorf("%q: an API server that hangs", c.Health())
 		}
 	})
 }
@@ -304,14 +304,14 @@ func TestLossAndReturn(t *testing.T) {
 				c.woken()
 				lose(c, true)
 				time.Sleep(probeInterval + probeTimeout)
-				if !c.woken() || c.Access() != Unreachable || c.Version("q") != "" {
-					t.Errorf("lost: %q", c.Access())
+				if !c.woken() || c.Health() != Unreachable || c.Version("q") != "" {
+					t.Errorf("lost: %q", c.Health())
 				}
 				time.Sleep(time.Hour + time.Second)
 				lose(c, false)
 				time.Sleep(probeInterval + probeTimeout)
-				if !c.woken() || c.Access() != Working || c.Version("q") != "v1.35.6" || len(c.kept()) != 1 || c.lists.Load() != 2 {
-					t.Errorf("back: %q, %d lists", c.Access(), c.lists.Load())
+				if !c.woken() || c.Health() != Working || c.Version("q") != "v1.35.6" || len(c.kept()) != 1 || c.lists.Load() != 2 {
+					t.Errorf("back: %q, %d lists", c.Health(), c.lists.Load())
 				}
 			})
 		})
@@ -340,8 +340,8 @@ func TestEnsure(t *testing.T) {
 		asked := c.asked.Load()
 		time.Sleep(probeInterval)
 		synctest.Wait()
-		if renewed.Access() != Working || c.asked.Load() != asked+1 {
-			t.Errorf("%q, %d probes of one connection", renewed.Access(), c.asked.Load()-asked)
+		if renewed.Health() != Working || c.asked.Load() != asked+1 {
+			t.Errorf("%q, %d probes of one connection", renewed.Health(), c.asked.Load()-asked)
 		}
 	})
 }

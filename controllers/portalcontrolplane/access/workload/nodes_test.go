@@ -71,7 +71,7 @@ func busyList(t *testing.T, count int) string {
 func (f *fixture) nodes(patience time.Duration) ([]corev1.Node, error) {
 	ctx, cancel := context.WithTimeout(f.Context(), patience)
 	defer cancel()
-	for f.connect("a").Access() == Connecting && ctx.Err() == nil {
+	for f.connect("a").Health() == Connecting && ctx.Err() == nil {
 		time.Sleep(10 * time.Millisecond)
 	}
 	all := &corev1.NodeList{}
@@ -164,7 +164,7 @@ func TestIdle(t *testing.T) {
 	}
 	for i := range count {
 		c := f.Ensure(keyOf(fmt.Sprint("idle-", i)), f.kubeconfig)
-		for c.Access() != Working {
+		for c.Health() != Working {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if err := c.List(t.Context(), &corev1.NodeList{}); err != nil {
