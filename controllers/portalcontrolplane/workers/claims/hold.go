@@ -157,16 +157,11 @@ func (p *planner) releaseHeld(c *claim) {
 	switch {
 	case c.differs(WriteClaim), c.at.taken && !c.at.inUse():
 		// it gets a node that is removed next, now or when the Machine that holds it has moved here
-	case c.at.leaving && !c.at.inUse() && p.isFirstDeparting(c):
+	case c.at.leaving && !c.at.inUse() && !c.at.drainedByCore(): // which drains a node once
 	case p.surplus > 0 && !p.settled() && !c.at.inUse():
 	default:
 		p.detach(c, "its Node is not among those that are removed next: "+p.wanted())
 	}
-}
-
-// isFirstDeparting reports whether the claim is the first of those that are being deleted on its node. Only one can be drained.
-func (p *planner) isFirstDeparting(c *claim) bool {
-	return c.at.departing[0] == c || !c.at.drainedByCore() && c.at.departing[0].state == stateHeld
 }
 
 // detach releases a claim for the given reason.
