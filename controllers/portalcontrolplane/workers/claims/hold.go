@@ -52,7 +52,7 @@ func (p *planner) moveHeld() {
 			}
 			c.why.add("%s", p.goes(n))
 			p.moveTo(c, n)
-		case holder == nil || n.taken:
+		case holder == nil:
 		case c != nil:
 			p.bindTo(holder, c.at, "%s. Machine %s, which is being deleted, gets Node %s", p.goes(n), c.Name, n.Name) // Ready or not, one of the two stays
 		default:
@@ -98,18 +98,17 @@ func (p *planner) heldElsewhere(n *worker) *claim {
 // vacate moves the live Machine of a node that is removed next to a node that stays, if one is free. A drained node is made
 // schedulable first.
 func (p *planner) vacate(n *worker, holder *claim) {
-	for _, drained := range []bool{false, true} {
-		for _, other := range p.workers {
-			if other.leaving || p.withheld(other) || !other.free() || other.drainingOrDrained() != drained || !p.usable(other) {
-				continue
-			}
-			if drained && !other.instead {
-				other.want.DrainState = DrainState{}
-				other.why.add("it stays, and Machine %s takes it", holder.Name)
-			}
-			p.bindTo(holder, other, "%s", p.goes(n))
-			return
-		}
+	other := p.choose(holder)
+	i := slices.IndexFunc(p.workers, func(w *worker) bool {
+		return w.drainingOrDrained() && w.free() && !w.leaving && !w.instead && p.usable(w) && !p.withheld(w)
+	})
+	if other == nil && i >= 0 {
+		other = p.workers[i]
+		other.want.DrainState = DrainState{}
+		other.why.add("it stays, and Machine %s takes it", holder.Name)
+	}
+	if other != nil {
+		p.bindTo(holder, other, "%s", p.goes(n))
 	}
 }
 
