@@ -20,6 +20,10 @@ func TestBatch(t *testing.T) {
 		"the third finds no room for its Pods for five minutes: a guess, one node": {
 			"3/5 n1:old n2:old n3:made:evicting n4:made:gone n5:made:gone m1/n1 m2/n2 m3/n3", "evict n3, scale 4; draining nodes n3; drained n4 n5; after 5s",
 		},
+		"a Machine without a node gets one that stays, although its MachineDeployment had another one that may go": {
+			"4/6 n1:old n2:old n3:old:last=b-1 n4:made:last=a-1 n5:made n6:made m1/n1 m2/n2:of=b m3:of=a",
+			"hooks m3, bind m3/n3, evict n6, evict n5, evict n4; 3 free; after 5s",
+		},
 		"the portal has chosen: what stays takes Pods again": {
 			"3/3 n1:old n2:old n3:made:gone m1/n1 m2/n2 m3/n3", "uncordon n3; drained n3",
 		},

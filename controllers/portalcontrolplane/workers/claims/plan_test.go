@@ -107,7 +107,10 @@ func TestTakeover(t *testing.T) {
 		"two wait for nodes on order: one may take over": {
 			"3/3 n1 n2 m1/n1:outdated m2/n2:outdated m3 m4", "delete-first m1, hooks m3, bind m3/n1; 1 unbound",
 		},
-		"of two that are marked the oldest":  {"2/2 n1 n2 m1/n1:outdated:first m2/n2:outdated:first m3", "hooks m3, bind m3/n1"},
+		"of two that are marked the oldest":                 {"2/2 n1 n2 m1/n1:outdated:first m2/n2:outdated:first m3", "hooks m3, bind m3/n1"},
+		"of one that is marked and an older one the marked": {"2/2 n1 n2 m1/n1:outdated m2/n2:outdated:first m3", "hooks m3, bind m3/n2"},
+		"once":                               {"1/1 n1 m1/n1:outdated m2/n1 m3", "1 unbound"},
+		"not from a node that is not Ready":  {"1/1 n1:notReady m1/n1:outdated m2", "1 unbound; not ready n1"},
 		"not while the portal removes nodes": {"1/1 removing n1 m1 m3/n1:outdated", "1 unbound"},
 		"not from the pool":                  {"2/2 n1 n2 m1/n1:outdated m2 pool=1 lists:n2", "delete-first m1, hooks m2, bind m2/n1"},
 	}.check(t)
