@@ -21,6 +21,10 @@
 // If the object is being deleted, the pass runs delete.go instead of the steps: it decides whether the deletion is intended (ownership), lets
 // go of Machines and Nodes (workers), and deletes the portal cluster (lifecycle).
 //
+// Who does it: pass.Pass is what every step reads and how it writes, and scope adds what the steps leave for each other. Each room has one type
+// with its clients: lifecycle.Clusters, ownership.Owners, access.Kubeconfigs, workers.Keeper. An operation.Runner sends and follows the one
+// operation of a pass. An identity.Resolver makes the portal's client.
+//
 // A step returns an outcome (package outcome) and never waits. Only status.go turns outcomes into conditions. What the manager remembers of
 // a portal cluster from one pass to the next has no lock, because passes of one object never overlap.
 package portalcontrolplane
