@@ -16,8 +16,8 @@ const joinTime = time.Minute
 // no room on the nodes that are left. Later the choice is a guess, as it is if there are many such nodes.
 const insteadTime = 5 * time.Minute
 
-// ask decides whether to ask the portal for another number of workers. Nodes are added at once. Only drained nodes are
-// removed, and never more than leave the desired number.
+// ask decides whether to ask the portal for another number of workers. Nodes are added at once. Fewer are asked for by decideDown, and never
+// fewer than desired.
 func (p *planner) ask() {
 	p.plan.Reached = p.AnswerLost && p.scaleReached()
 	p.plan.SizeCertain = p.sizeCertain()
@@ -76,9 +76,13 @@ func (v *View) resendSize() int {
 	return min(v.Target, v.readyCount())
 }
 
-// decideDown asks for the removal of all surplus nodes in one request. While others are still being drained, or core has not
-// deleted all Machines yet, the drained nodes at the front of the removal order are removed after joinTime. A drain that blocks
-// holds those behind it.
+// decideDown asks for fewer workers, if possible for all of the surplus in one request. All of these have to hold:
+//
+//   - The nodes at the front of the line are drained or lost, and no Machine has them (removableInOrder). A drain that blocks holds those
+//     behind it.
+//   - They are all that leave. Or one has waited joinTime for others that are still being drained, or whose Machines core has yet to delete.
+//   - Nodes that may go instead are drained too, or insteadTime is over (atOnce).
+//   - No node that stays has yet to be made schedulable (uncordonPending).
 //
 // If the size is uncertain, a request for the desired number makes it certain, even if nothing is left to remove. A request that
 // removes only a part of the surplus is sent only if it cannot add nodes.
@@ -116,7 +120,7 @@ func (p *planner) decideDown(size int) {
 // Machines need more nodes, because a roll-out waits for Machines whose nodes may be gone. Every node that would be removed is
 // drained, or has a Machine and has not been Ready for so long that Kubernetes has evicted its Pods.
 func (p *planner) desiredMakesCertain() bool {
-	first := p.removalOrder()[:max(0, len(p.workers)-p.Desired)]
+	first := p.line[:max(0, len(p.workers)-p.Desired)]
 	return !slices.ContainsFunc(first, func(n *worker) bool {
 		return !p.removableNow(n) && (n.Ready || !n.inUse() || !p.isLost(n.Node))
 	})
@@ -129,9 +133,9 @@ func (p *planner) atOnce(count int) int {
 	if count == len(p.workers) || p.Order == removal.Random || count == 0 && !p.OrderAssumed {
 		return all
 	}
-	line, certain := p.removalOrder(), count
+	certain := count
 	if count < len(p.leaving) || !p.insteadDrained() {
-		for certain > 0 && certain < len(line) && p.alike(line[certain-1], line[certain]) {
+		for certain > 0 && certain < len(p.line) && p.alike(p.line[certain-1], p.line[certain]) {
 			certain--
 		}
 	}

@@ -26,21 +26,20 @@ func (p *planner) leave() {
 	if p.Activity == ReplacingNodes {
 		return
 	}
-	line := p.removalOrder()
-	p.chooseFrom(line)
-	p.chooseInstead(line)
+	p.chooseLeaving()
+	p.chooseInstead()
 }
 
-// chooseFrom chooses the nodes to remove next from the front of the line. A node is chosen if fewer than surplus nodes come
+// chooseLeaving chooses the nodes to remove next from the front of the line. A node is chosen if fewer than surplus nodes come
 // before it. It may be unknown which of the nodes without a Machine that are not Ready still exist. Such nodes do not count as
 // coming before, and each one reduces the surplus, so a node is chosen only if it may have to be removed.
-func (p *planner) chooseFrom(line []*worker) {
+func (p *planner) chooseLeaving() {
 	spare := -p.needed()
 	for _, n := range p.workers {
 		spare += oneIf(p.usable(n))
 	}
 	before, doubtful := 0, 0
-	for _, n := range line {
+	for _, n := range p.line {
 		count := min(len(p.workers)-doubtful, p.maxWorkers())
 		spare -= oneIf(p.usable(n))
 		if before >= count-p.Desired {
@@ -61,8 +60,8 @@ func (p *planner) chooseFrom(line []*worker) {
 // has shown in which order the portal removes these. They are drained too if that is one node or a tenth of all, and leaves more than half
 // of the nodes that stay to the Pods. They are schedulable again when the portal has chosen all: what one removal has shown may be chance.
 // Otherwise the choice is a guess.
-func (p *planner) chooseInstead(line []*worker) {
-	rest := line[len(p.leaving):]
+func (p *planner) chooseInstead() {
+	rest := p.line[len(p.leaving):]
 	if len(p.leaving) == 0 || p.partial && !p.DrainPossible {
 		return
 	}
@@ -70,7 +69,7 @@ func (p *planner) chooseInstead(line []*worker) {
 	for count < len(rest) && p.mayGoInstead(rest[count]) {
 		count++
 	}
-	switch few := count <= max(1, len(line)/10) && 2*count < len(rest); {
+	switch few := count <= max(1, len(p.line)/10) && 2*count < len(rest); {
 	case count == 0:
 		return
 	case p.DrainPossible && count == len(rest): // all nodes would be drained
@@ -96,7 +95,7 @@ func (p *planner) mayGoInstead(n *worker) bool {
 	if p.Order == removal.Random || p.OrderAssumed && p.DrainPossible {
 		return p.DrainPossible
 	}
-	return p.alike(last, n) || last.batch == n.batch && n.drained()
+	return p.alike(last, n) || last.batchNumber == n.batchNumber && n.drained()
 }
 
 // noteRules notes, on the nodes that the portal may remove instead, the rules of their Machines for the drain.
@@ -126,7 +125,7 @@ func (p *planner) removalOrder() []*worker {
 	}
 	slices.SortStableFunc(line, func(a, b *worker) int {
 		x, y := a.snapshot(), b.snapshot()
-		return cmp.Or(removal.Sign(p.Order, a.batch-b.batch), shown.Compare(x, y), guess.Compare(x, y), a.cost()-b.cost(),
+		return cmp.Or(removal.Sign(p.Order, a.batchNumber-b.batchNumber), shown.Compare(x, y), guess.Compare(x, y), a.cost()-b.cost(),
 			removal.Sign(removal.Newest, removal.ByAge.Compare(x, y)), removal.Sign(removal.Newest, removal.ByName.Compare(x, y)))
 	})
 	return line
@@ -134,7 +133,7 @@ func (p *planner) removalOrder() []*worker {
 
 // alike reports whether nothing that the portal has shown tells which of the two nodes it removes first.
 func (p *planner) alike(a, b *worker) bool {
-	return a.batch == b.batch && p.Evidence.Compare(a.snapshot(), b.snapshot()) == 0
+	return a.batchNumber == b.batchNumber && p.Evidence.Compare(a.snapshot(), b.snapshot()) == 0
 }
 
 // cost ranks how much is lost if the node is removed next.

@@ -133,7 +133,7 @@ func (p *planner) requestReason(size int) string {
 		why.add("it is uncertain how many workers the portal runs")
 	}
 	var going []string
-	for _, n := range p.removalOrder()[:max(0, len(p.workers)-size)] {
+	for _, n := range p.line[:max(0, len(p.workers)-size)] {
 		going = append(going, n.Name)
 	}
 	if more := len(going) - namesShown; more > 0 {

@@ -51,7 +51,7 @@ type Plan struct {
 	Unbound       int      // live Machines without a node
 	Missing       int      // nodes that the pool has too few of
 	LostNodes     []string // the nodes that live Machines were bound to and that are gone
-	Free          int      // nodes without a Machine that stay and are not the pool's
+	Free          int      // nodes without a Machine that are not the pool's, and whose drain has not begun
 	Draining      []string // Machines whose Node core drains
 	DrainingNodes []string // Nodes that the provider drains
 	AnyMayGo      bool     // the portal is not asked, because it may remove any of the workers (View.DrainPossible)
@@ -61,19 +61,19 @@ type Plan struct {
 }
 
 // Decide returns what to do. Each phase answers one question, in the file of its name. The order matters: a phase reads what the ones above it
-// have written.
+// have written. Each may also put into the plan what it alone knows, and when to plan again.
 //
-//	#   phase    question                                                  writes                                           read by
-//	1   read     what exists, and who has what?                            claims, workers, Plan.Present, Counted, Before   all
-//	2   learn    what has the last scale-down shown?                       Plan.Evidence, Undrained, and no more then       the next plan
-//	3   leave    which nodes go next, and which may go instead?            leaving, instead, surplus, partial               4 to 10
-//	4   hold     what becomes of Machines that are being deleted?          want, taken                                      5, 6, 8
-//	5   bind     which Machine that stays gets which node?                 want, taken, Plan.Unbound, LostNodes             6, 8
-//	6   pool     which nodes does the pool list?                           list, pooled, Plan.Missing                       7, 8, 9
-//	7   protect  which nodes must the autoscaler leave alone?              want                                             8
-//	8   write    what differs, and which nodes does the provider drain?    Plan.Writes                                      workers
-//	9   report   what does the plan wait for?                              the other fields of Plan                         conditions
-//	10  ask      how many workers is the portal asked for?                 Plan.Scale, Size, Why                            workers
+//	#   phase    question                                                  writes                                       read by
+//	1   read     what exists, and who has what?                            claims, workers, line, Desired, Activity     all
+//	2   learn    what has the last scale-down shown?                       Plan.Evidence, and no more then              the next plan
+//	3   leave    which nodes go next, and which may go instead?            leaving, instead, surplus, partial           4 to 10
+//	4   hold     what becomes of Machines that are being deleted?          want, taken                                  5 to 10
+//	5   bind     which Machine that stays gets which node?                 want, taken                                  6 to 10
+//	6   pool     which nodes does the pool list?                           want, list, pooled                           7 to 9
+//	7   protect  which nodes must the autoscaler leave alone?              want                                         8
+//	8   write    what differs, and which nodes does the provider drain?    Plan.Writes                                  workers
+//	9   report   what does the plan wait for?                              Plan.Draining, Drained, Free and the like    conditions
+//	10  ask      how many workers is the portal asked for?                 Plan.Scale, Size, Why, Reached, SizeCertain  workers
 func Decide(v View) Plan {
 	p := read(v)
 	if p.learn() {

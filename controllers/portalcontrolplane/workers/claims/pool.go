@@ -77,7 +77,7 @@ func (p *planner) addToPool() {
 		}
 	}
 	for p.plan.Missing = max(0, p.poolReplicas()-p.members()); p.plan.Missing > 0; p.plan.Missing-- {
-		n := p.chooseOf(p.removalOrder(), &claim{})
+		n := p.chooseOf(p.line, &claim{})
 		if n == nil {
 			return
 		}

@@ -20,9 +20,8 @@ const podsInterval = 10 * time.Second
 // unknown, all nodes are. The nodes of the pool are always protected: the autoscaler can remove a node only by its Machine, and
 // would evict their Pods again and again.
 func (p *planner) protect() {
-	line := p.removalOrder()
-	from := p.firstProtected(line)
-	for i, n := range line {
+	from := p.firstProtected()
+	for i, n := range p.line {
 		protected := i >= from || p.Autoscaled && n.pooled
 		if !n.ScaleDownSetByUser && protected != n.ScaleDownDisabled {
 			n.want.ScaleDownDisabled = protected
@@ -46,18 +45,18 @@ func (p *planner) protectionReason() string {
 }
 
 // firstProtected returns the index of the first node in the line that the autoscaler must not choose.
-func (p *planner) firstProtected(line []*worker) int {
+func (p *planner) firstProtected() int {
 	if !p.Autoscaled {
-		return len(line)
+		return len(p.line)
 	}
 	if p.Order == removal.Random || p.surplus > 0 || p.takesNodes() {
 		return 0
 	}
-	if i := slices.IndexFunc(line, func(n *worker) bool { return n.Pinned }); i >= 0 {
-		for i > 0 && p.alike(line[i-1], line[i]) {
+	if i := slices.IndexFunc(p.line, func(n *worker) bool { return n.Pinned }); i >= 0 {
+		for i > 0 && p.alike(p.line[i-1], p.line[i]) {
 			i--
 		}
 		return i
 	}
-	return len(line)
+	return len(p.line)
 }

@@ -32,8 +32,9 @@ type worker struct {
 	departing []*claim // of Machines that are being deleted, and were not released
 	// leaving reports that the node is among those that are removed next.
 	leaving bool
-	// batch is its number (batches). instead reports that the node is drained because the portal may remove it instead of one that leaves.
-	batch   int
+	// batchNumber is the place of its batch among all, from 1, the oldest first.
+	batchNumber int
+	// instead reports that the node is drained because the portal may remove it instead of one that leaves.
 	instead bool
 	// taken reports that a Machine gets the node in this plan.
 	taken bool
@@ -66,6 +67,7 @@ type planner struct {
 	claims  []*claim  // older Machines first, ties by name
 	nodes   []*worker // all of them, as in the view
 	workers []*worker // the nodes whose machines exist, older first, ties by name
+	line    []*worker // the workers in the order in which the portal is expected to remove them
 	list    []string  // of the pool, as it should be
 	// leaving are the nodes that are removed next, in the expected order of removal.
 	leaving []*worker
@@ -97,6 +99,7 @@ func read(v View) *planner {
 	}
 	p.noteBatches()
 	p.readMachines(at)
+	p.line = p.removalOrder()
 	if p.Unasked {
 		p.Desired = max(p.Desired, p.unaskedStay())
 	}
@@ -140,20 +143,20 @@ func (p *planner) noteBatches() {
 	}
 	numbers := removal.Batches(Snapshot(p.plan.Present))
 	for _, n := range p.workers {
-		n.batch = numbers[n.UID]
+		n.batchNumber = numbers[n.UID]
 	}
 }
 
 // unaskedStay returns how many workers stay if no object asks for any: all but the drained ones that the portal removes first.
 func (p *planner) unaskedStay() int {
-	line, stay := p.removalOrder(), len(p.workers)
+	stay := len(p.workers)
 	if p.Activity == Idle && !p.SizeUncertain {
 		stay = max(stay, p.Size) // a node that is missing is not given up
 	}
-	drained := slices.IndexFunc(line, func(n *worker) bool { return !n.drained() })
+	drained := slices.IndexFunc(p.line, func(n *worker) bool { return !n.drained() })
 	switch {
 	case drained < 0:
-		return stay - len(line)
+		return stay - len(p.line)
 	case p.Order == removal.Random:
 		return stay
 	}

@@ -121,7 +121,7 @@ type Node struct {
 	DrainRules         string    // the rules for its drain that its last Machine noted, or ""
 	Batch              string    // the id of the operation that made it, or "" if it is older, or made by the creation
 	Position           int       // in the portal's list of instances, from 1, or 0 if unknown
-	Pinned             bool      // a Pod on it must not be evicted, or the user has disabled scaling it down
+	Pinned             bool      // the autoscaler must leave it alone: a Pod on it must not be evicted, or the user has said so
 	ScaleDownDisabled  bool      // the provider has disabled scaling it down
 	ScaleDownSetByUser bool      // the user has set the autoscaler's annotation, which is left alone
 	Refused            bool      // its last change was refused, or that of a Machine that has it
