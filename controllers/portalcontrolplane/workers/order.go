@@ -25,8 +25,8 @@ func ExpectedOrder(p *pass.Pass) infrav1.RemovalOrderStatus {
 		return infrav1.RemovalOrderStatus{Order: set, Source: infrav1.RemovalOrderSet}
 	}
 	expected := infrav1.RemovalOrderStatus{Source: infrav1.RemovalOrderAssumed}
-	var observed bool
-	if expected.Order, observed = p.Record.RemovalOrder.Expected(); observed {
+	order, observed := p.Record.RemovalOrder.Expected()
+	if expected.Order = infrav1.RemovalOrder(order); observed {
 		expected.Source = infrav1.RemovalOrderObserved
 	}
 	return expected
@@ -50,7 +50,7 @@ func recordOrder(ctx context.Context, p *pass.Pass, plan claims.Plan) error {
 	now := ExpectedOrder(p)
 	if now.Order != before.Order {
 		then := fmt.Sprintf("the provider expects the order %s", now.Order)
-		if now.Order == removal.Random {
+		if removal.Order(now.Order) == removal.Random {
 			then = "the provider expects no order, and asks the portal for fewer workers only when all drains have ended. " +
 				"If that is wrong, set spec.removalOrder"
 		}
@@ -64,7 +64,7 @@ func recordOrder(ctx context.Context, p *pass.Pass, plan claims.Plan) error {
 func whyUndrained(expected infrav1.RemovalOrderStatus) string {
 	can := "To have the portal asked only when every node that it may remove is drained, set spec.drainBeforeScaleDown to Possible"
 	switch {
-	case expected.Order == removal.Random:
+	case expected.Order == infrav1.RemovalOrderRandom:
 		return "No order of removal is expected"
 	case expected.Source == infrav1.RemovalOrderSet:
 		return fmt.Sprintf("spec.removalOrder is %s: if that is wrong, correct it. %s", expected.Order, can)

@@ -134,7 +134,7 @@ func (d *decision) surplusOutcome(p *pass.Pass, workers int) outcome.Outcome {
 	case d.pins.problem != "":
 		return outcome.DoneAs(infrav1.ScaleDownDisabledReason, "the Pods cannot be listed, so the cluster autoscaler is kept from removing nodes: "+
 			d.pins.problem+". The provider tries again. If this lasts, look at the API server of the workload cluster")
-	case d.desired.autoscaled && ExpectedOrder(p).Order == removal.Random:
+	case d.desired.autoscaled && removal.Order(ExpectedOrder(p).Order) == removal.Random:
 		return outcome.DoneAs(infrav1.ScaleDownDisabledReason, "the order in which the portal removes workers is not known, so the cluster "+
 			"autoscaler is kept from removing nodes. If the portal has an order, set spec.removalOrder")
 	}

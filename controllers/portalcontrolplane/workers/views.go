@@ -52,7 +52,7 @@ func viewOf(p *pass.Pass, d Desired) claims.View {
 		Unasked:       d.objects == 0,
 		Size:          p.Record.Size,
 		SizeUncertain: p.Record.SizeUncertain,
-		Order:         order.Order,
+		Order:         removal.Order(order.Order),
 		OrderAssumed:  order.Source == infrav1.RemovalOrderAssumed,
 		Evidence:      p.Record.RemovalOrder,
 		DrainPossible: p.ControlPlane.Spec.DrainBeforeScaleDown == infrav1.DrainPossible,

@@ -8,23 +8,21 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-
-	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
 // Order is the order in which the portal removes workers when it is asked for fewer. The specification does not define it.
-type Order = infrav1.RemovalOrder
+type Order string
 
 // The orders.
 const (
-	Newest = infrav1.RemovalOrderNewest
-	Oldest = infrav1.RemovalOrderOldest
+	Newest Order = "Newest"
+	Oldest Order = "Oldest"
 	// Random means that the removals fit no order. Nothing is predicted: the portal is asked only after every drain has ended.
-	Random = infrav1.RemovalOrderRandom
+	Random Order = "Random"
 )
 
 // Sign turns a comparison by age into one by this order: the node that goes first is the smaller one.
-func Sign(o Order, age int) int {
+func (o Order) Sign(age int) int {
 	switch o {
 	case Oldest:
 		return age
@@ -149,7 +147,7 @@ func Split(before, now []NodeSnapshot) (gone, kept []NodeSnapshot) {
 func (e Evidence) Learn(before, now []NodeSnapshot) Evidence {
 	gone, kept := Split(before, now)
 	batch := Batches(before)
-	next := Evidence{Order: learn(e.Order, gone, kept, func(a, b NodeSnapshot) int { return batch[a.UID] - batch[b.UID] })}
+	next := Evidence{Order: e.Order.learn(gone, kept, func(a, b NodeSnapshot) int { return batch[a.UID] - batch[b.UID] })}
 	for _, key := range keys {
 		within := func(a, b NodeSnapshot) int {
 			if batch[a.UID] != batch[b.UID] {
@@ -157,7 +155,7 @@ func (e Evidence) Learn(before, now []NodeSnapshot) Evidence {
 			}
 			return key.Compare(a, b)
 		}
-		if known := learn(e.Within[key], gone, kept, within); known != "" {
+		if known := e.Within[key].learn(gone, kept, within); known != "" {
 			if next.Within == nil {
 				next.Within = map[Key]Order{}
 			}
@@ -169,7 +167,7 @@ func (e Evidence) Learn(before, now []NodeSnapshot) Evidence {
 
 // learn returns the order that is known after these nodes were removed and those kept. It was "" before if nothing had shown one. A removal
 // that fits both orders shows nothing. Two that contradict each other show that there is no order.
-func learn(o Order, gone, kept []NodeSnapshot, age func(a, b NodeSnapshot) int) Order {
+func (o Order) learn(gone, kept []NodeSnapshot, age func(a, b NodeSnapshot) int) Order {
 	newest, oldest := true, true
 	for _, g := range gone {
 		for _, k := range kept {
@@ -195,7 +193,7 @@ func learn(o Order, gone, kept []NodeSnapshot, age func(a, b NodeSnapshot) int) 
 func (e Evidence) Compare(a, b NodeSnapshot) (order int) {
 	for _, key := range keys {
 		if by := e.Within[key]; by != "" {
-			order = cmp.Or(order, Sign(by, key.Compare(a, b)))
+			order = cmp.Or(order, by.Sign(key.Compare(a, b)))
 		}
 	}
 	return order

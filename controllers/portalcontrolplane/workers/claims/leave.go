@@ -125,8 +125,8 @@ func (p *planner) removalOrder() []*worker {
 	}
 	slices.SortStableFunc(line, func(a, b *worker) int {
 		x, y := a.snapshot(), b.snapshot()
-		return cmp.Or(removal.Sign(p.Order, a.batchNumber-b.batchNumber), shown.Compare(x, y), guess.Compare(x, y), a.cost()-b.cost(),
-			removal.Sign(removal.Newest, removal.ByAge.Compare(x, y)), removal.Sign(removal.Newest, removal.ByName.Compare(x, y)))
+		return cmp.Or(p.Order.Sign(a.batchNumber-b.batchNumber), shown.Compare(x, y), guess.Compare(x, y), a.cost()-b.cost(),
+			removal.Newest.Sign(removal.ByAge.Compare(x, y)), removal.Newest.Sign(removal.ByName.Compare(x, y)))
 	})
 	return line
 }
