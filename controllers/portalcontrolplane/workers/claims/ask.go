@@ -32,7 +32,7 @@ func (p *planner) ask() {
 	case p.Activity != Idle:
 		p.requestSize(max(p.Desired, p.resendSize()))
 	case p.Unasked && p.allStay(size):
-	case p.Desired > size, p.SizeUncertain && p.Desired > len(p.workers):
+	case p.Desired > size && p.Desired >= len(p.workers), p.SizeUncertain && p.Desired > len(p.workers):
 		p.requestSize(p.Desired)
 	case p.Desired < size && !p.moreNodesThanSize(), p.SizeUncertain:
 		p.decideDown(size)

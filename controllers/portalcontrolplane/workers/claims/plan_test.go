@@ -187,7 +187,7 @@ func TestRelease(t *testing.T) {
 		"core has drained a node that stays: it gets no mark":                    {"1/1 n1 m1/n1:drained", "detach m1"},
 		"core skipped the drain: a node that a user had cordoned is not drained": {"0/1 n1:cordoned m1/n1:skipped", "detach m1"},
 		"more than the portal runs, but as many as are desired":                  {"1/0 n1 m1/n1:deleting", "detach m1, scale 1"},
-		"more than are desired: it may go with a node":                           {"1/0 n1 n2 m1/n1:deleting", "scale 1; 1 free"},
+		"more than are desired: it may go with a node":                           {"1/0 n1 n2 m1/n1:deleting", "1 free"},
 		"it never had a node":                       {"0/0 m2:deleting:hooked", "remove-hooks m2"},
 		"it shows a node that it was not given":     {"m1:deleting:hooked:was=n1", "detach m1"},
 		"it was given a node, and does not show it": {"m2/n9:blank:passed", "detach m2"},

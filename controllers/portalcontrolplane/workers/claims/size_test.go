@@ -20,6 +20,9 @@ func TestSize(t *testing.T) {
 		"scale up while nodes of a finished scale-down are not seen to be gone": {
 			"4/2 n1 n2 n3:just m1/n1 m2/n2 before n1 n2 n3", "scale 4; drained n3",
 		},
+		"more nodes than it was asked for and than are desired, before they are counted: a scale-up would remove one": {
+			"4/3 n1 n2 n3 n4 n5 m1/n1 m2/n2 m3/n3 m4/n4", "1 free",
+		},
 		"nothing while an operation runs":              {"5/3 adding n1 n2 n3 m1/n1 m2/n2 m3/n3", ""},
 		"not down before core has picked its Machines": {"1/3 n1 n2 n3 m1/n1 m2/n2 m3/n3", ""},
 		"not while a Machine still shows the node":     {"2/3 n1 n2 n3:gone m1/n1 m2/n2:was=n3", "drained n3"},
