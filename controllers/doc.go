@@ -20,7 +20,7 @@
 //	portalcontrolplane/access/workload     what does the API server of a workload cluster answer? Connects, and limits the answers
 //	portalcontrolplane/workers             how many workers are wanted, and which exist? Binds Machines to Nodes, drains, scales
 //	portalcontrolplane/workers/claims      which Machine holds which worker node, and how many workers are asked for? A pure function
-//	portalcontrolplane/workers/drain       what keeps a node from being drained? Evicts the Pods of a node that no Machine claims, a few at
+//	portalcontrolplane/workers/drain       what keeps a node from being drained? Evicts the Pods of a node that core does not drain, a few at
 //	                                       a time, and finds Pods that must not be evicted, and what may stop a drain
 //
 // The kinds share:

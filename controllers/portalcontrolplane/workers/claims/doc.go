@@ -19,7 +19,7 @@
 //
 // The states of a node that is removed, which are annotations on the Node:
 //
-//	in use ── no Machine claims it ──▶ being drained by the provider ──▶ drained ──▶ removed by the portal ──▶ Node deleted
+//	in use ── core does not drain it ▶ being drained by the provider ──▶ drained ──▶ removed by the portal ──▶ Node deleted
 //	   ▲ └────── core drained it ────────────────────────────────────────▶ │
 //	   └──────────────────────── the node stays after all ──────────────────┘
 //
@@ -40,7 +40,8 @@
 //   - Drained: core waits at the pre-terminate hook, and for no hook of another controller. The node keeps a mark and its cordon, and the
 //     Machine is released. So a request that is refused, fails or gets lost changes nothing: the node is still drained when the provider
 //     asks again. Core, which counts Machines that are being deleted, never waits for the portal.
-//   - A node to remove that no Machine claims is drained by the provider, a few Pods at a time. It is drained when its volumes are detached too.
+//   - A node that no Machine claims is drained by the provider, and so is one that may go instead, a few Pods at a time. It is drained when
+//     its volumes are detached too.
 //   - A drained node that stays, because the portal took another one or the replicas rose, is made schedulable again. The Machine
 //     whose node was taken is Lost, and is bound to it.
 //   - Released: the PortalMachine gets a providerID that no Node has. When the Machine shows it, its nodeRef is removed, and the hooks

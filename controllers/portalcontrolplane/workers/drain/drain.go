@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package drain evicts the Pods of a Node that no Machine claims, and finds out which of its volumes are still attached. Core drains the Nodes of
+// Package drain evicts the Pods of a Node that core does not drain, and finds out which of its volumes are still attached. Core drains the Nodes of
 // Machines, so the provider drains the others, with core's own helper, and under the rules of the Machine that last held the Node. Before an
 // upgrade, at which the portal may drain all Nodes, Obstacles names what may stop it.
 package drain
