@@ -16,11 +16,12 @@ const (
 	// MaxNodeList is how many bytes of a list of Nodes are read. A Node of a real kubelet, which reports 50 images, takes 19 kB. So 500
 	// Nodes take 9.5 MB, and 880 fit.
 	MaxNodeList = 16 << 20
+	// maxCommas is how many commas of an answer are read. An empty object has 3 bytes and a comma, and takes 1 kB decoded. A Node of a real
+	// kubelet has 320 commas.
+	maxCommas = 300_000
 	// maxWatch is how many bytes of a watch are read, which lasts 10 minutes at most. 1,000 Nodes of real kubelets send 20 MB.
-	maxWatch = 64 << 20
-	// bytesPerComma: an answer has no more commas than one in so many of the bytes that are read at most. An empty object has 3 bytes and a
-	// comma, and takes 1 kB decoded. A Node of a real kubelet has 320 commas.
-	bytesPerComma = 50
+	maxWatch       = 4 * MaxNodeList
+	maxWatchCommas = 4 * maxCommas
 	// MaxObjects is how many Nodes are read.
 	MaxObjects = 1000
 )
@@ -35,14 +36,14 @@ type bounded struct {
 
 // bound returns the body of an answer within its bounds.
 func bound(answer *http.Response) io.ReadCloser {
-	most, request := maxAnswer, answer.Request
+	b, request := &bounded{ReadCloser: answer.Body, bytes: maxAnswer, commas: maxCommas}, answer.Request
 	switch {
 	case request.URL.Query().Get("watch") != "":
-		most = maxWatch
+		b.bytes, b.commas = maxWatch, maxWatchCommas
 	case request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, "/api/v1/nodes"):
-		most = MaxNodeList
+		b.bytes = MaxNodeList
 	}
-	return &bounded{ReadCloser: answer.Body, bytes: most, commas: most / bytesPerComma}
+	return b
 }
 
 // Read implements io.Reader.

@@ -65,7 +65,7 @@ func TestAnswersBeyondBounds(t *testing.T) {
 		"one endless Node":      {func(f *fixture) http.HandlerFunc { return f.endless(`{"metadata":{"name":"`) }, true},
 		"endless empty objects": {func(f *fixture) http.HandlerFunc { return f.endless("{},") }, true},
 		"a Node of empty conditions": {func(*fixture) http.HandlerFunc {
-			return answerJSON(list(`{"status":{"conditions":[` + strings.Repeat("{},", MaxNodeList/bytesPerComma) + `{}]}}`))
+			return answerJSON(list(`{"status":{"conditions":[` + strings.Repeat("{},", maxCommas) + `{}]}}`))
 		}, true},
 		"compressed": {func(*fixture) http.HandlerFunc { return compressed }, false},
 		"protobuf": {func(*fixture) http.HandlerFunc {
@@ -118,7 +118,7 @@ func compressed(w http.ResponseWriter, _ *http.Request) {
 	_ = zip.Close()
 }
 
-// TestWatch: events are read as they come, until all of them are too large. Then the Nodes are listed again.
+// TestWatch: events are read as they come, until they are too large together, which ends the watch.
 func TestWatch(t *testing.T) {
 	event := func(size int) string {
 		return `{"type":"MODIFIED","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"` + strings.Repeat("n", size) + `"}}}` + "\n"
