@@ -142,7 +142,7 @@ func (c *connections) Source() source.Source {
 	})
 }
 
-// Access implements access.Connection.
+// Health implements access.Connection.
 func (one *connection) Health() reached.Health {
 	if !one.of.process.world.workloads.answers(one.to) {
 		return reached.Unreachable

@@ -98,17 +98,17 @@ func (p *planner) heldElsewhere(n *worker) *claim {
 // vacate moves the live Machine of a node that is removed next to a node that stays, if one is free. A drained node is made
 // schedulable first.
 func (p *planner) vacate(n *worker, holder *claim) {
-	other := p.choose(holder)
-	i := slices.IndexFunc(p.workers, func(w *worker) bool {
-		return w.drainingOrDrained() && w.free() && !w.leaving && !w.instead && p.usable(w) && !p.withheld(w)
-	})
-	if other == nil && i >= 0 {
-		other = p.workers[i]
-		other.want.DrainState = DrainState{}
-		other.why.add("it stays, and Machine %s takes it", holder.Name)
-	}
-	if other != nil {
+	if other := p.choose(holder); other != nil {
 		p.bindTo(holder, other, "%s", p.goes(n))
+		return
+	}
+	for _, other := range p.workers {
+		if other.drainingOrDrained() && other.free() && !other.leaving && !other.instead && p.usable(other) && !p.withheld(other) {
+			other.want.DrainState = DrainState{}
+			other.why.add("it stays, and Machine %s takes it", holder.Name)
+			p.bindTo(holder, other, "%s", p.goes(n))
+			return
+		}
 	}
 }
 
