@@ -56,7 +56,9 @@ func (p *planner) moveHeld() {
 		case c != nil:
 			p.bindTo(holder, c.at, "%s. Machine %s, which is being deleted, gets Node %s", p.goes(n), c.Name, n.Name) // Ready or not, one of the two stays
 		default:
-			p.vacate(n, holder)
+			if other := p.choose(holder); other != nil {
+				p.bindTo(holder, other, "%s", p.goes(n))
+			}
 		}
 	}
 }
@@ -85,7 +87,7 @@ func (p *planner) drainHeld(n *worker) {
 func (p *planner) heldElsewhere(n *worker) *claim {
 	holder := n.holder()
 	for _, c := range slices.Backward(p.claims) {
-		if c.state != stateHeld || c.at == nil || c.passedPreDrain() || c.differs(WriteClaim) || c.at.taken || c.at.leaving && !c.at.inUse() {
+		if c.state != stateHeld || c.at == nil || c.differs(WriteClaim) || c.at.taken || c.at.leaving && !c.at.inUse() {
 			continue
 		}
 		if holder == nil && c.DrainRules == n.DrainRules || holder != nil && c.Owner == holder.Owner && !c.at.inUse() && len(c.at.departing) == 1 {
@@ -93,23 +95,6 @@ func (p *planner) heldElsewhere(n *worker) *claim {
 		}
 	}
 	return nil
-}
-
-// vacate moves the live Machine of a node that is removed next to a node that stays, if one is free. A drained node is made
-// schedulable first.
-func (p *planner) vacate(n *worker, holder *claim) {
-	if other := p.choose(holder); other != nil {
-		p.bindTo(holder, other, "%s", p.goes(n))
-		return
-	}
-	for _, other := range p.workers {
-		if other.drainingOrDrained() && other.free() && !other.leaving && !other.instead && p.usable(other) && !p.withheld(other) {
-			other.want.DrainState = DrainState{}
-			other.why.add("it stays, and Machine %s takes it", holder.Name)
-			p.bindTo(holder, other, "%s", p.goes(n))
-			return
-		}
-	}
 }
 
 // release ends the claims of Machines that are being deleted. If the node stays, it does so at once, because a MachineSet creates
@@ -120,7 +105,7 @@ func (p *planner) release() {
 		case c.state == stateReleased:
 			p.forgetNode(c)
 		case !c.blockedByHooks():
-		case c.at == nil && c.namesNoNode() && !c.PortalMachineDeleted:
+		case c.at == nil && c.namesNoNode():
 			c.want.PreDrain, c.want.PreTerminate = false, false
 			c.why.add("it never had a Node")
 		case c.at == nil:
@@ -138,11 +123,11 @@ func (p *planner) release() {
 // releaseDrained releases a Machine whose node core drains, or has drained. While it is undecided whether the node is removed, a
 // drain goes on. A node that takes Pods again, because it was restored while core drained it, gets no mark. The provider drains it.
 func (p *planner) releaseDrained(c *claim) {
-	goes := !c.at.inUse() && c.at.leaving
+	goes := !c.at.inUse() && (c.at.leaving || p.nodesChanging())
 	switch {
-	case c.state == stateDraining && (goes || p.nodesChanging()):
+	case goes && c.state == stateDraining:
 		return
-	case c.state == stateDrained && !c.DrainSkipped && !c.at.inUse() && (goes || p.nodesChanging()) && c.at.Cordoned && !c.at.drained():
+	case goes && c.state == stateDrained && !c.DrainSkipped && c.at.Cordoned:
 		c.at.want.DrainState = DrainState{Cordoned: true, Drained: p.Now}
 		c.at.why.add("core has drained it for Machine %s", c.Name)
 		p.detach(c, "core has drained its Node")
@@ -153,12 +138,10 @@ func (p *planner) releaseDrained(c *claim) {
 
 // releaseHeld releases a held Machine, unless it waits for a node that is removed next, or that is not decided yet.
 func (p *planner) releaseHeld(c *claim) {
-	switch {
-	case c.differs(WriteClaim), c.at.taken && !c.at.inUse():
-		// it gets a node that is removed next, now or when the Machine that holds it has moved here
-	case c.at.leaving && !c.at.inUse() && !c.at.drainedByCore(): // which drains a node once
-	case p.surplus > 0 && !p.settled() && !c.at.inUse():
-	default:
+	goes := c.at.leaving && !c.at.drainedByCore() // core drains a node once
+	swaps := c.at.taken                           // it gets a node that goes when the Machine that holds it has moved here
+	undecided := p.surplus > 0 && !p.settled()
+	if !c.differs(WriteClaim) && (c.at.inUse() || !goes && !swaps && !undecided) {
 		p.detach(c, "its Node is not among those that are removed next: "+p.wanted())
 	}
 }
@@ -170,10 +153,10 @@ func (p *planner) detach(c *claim, why string) {
 	c.want.ClaimProviderID = ReleasedProviderID(p.ClusterID, c.Name)
 }
 
-// noteDrainRules notes the rules of a Machine on the node that it gives up, unless another Machine stays on the node. The provider
-// drains the node by these rules if no other Machine comes.
+// noteDrainRules notes the rules of a Machine on the node that it gives up. The provider drains the node by these rules if no other Machine
+// comes.
 func (c *claim) noteDrainRules() {
-	if c.at == nil || slices.ContainsFunc(c.at.live, func(other *claim) bool { return other != c }) {
+	if c.at == nil {
 		return
 	}
 	if c.at.want.DrainRules != c.DrainRules && len(c.at.why) == 0 {
@@ -208,7 +191,7 @@ func (p *planner) uncordonStaying() {
 		return
 	}
 	for _, n := range p.workers {
-		if n.drainingOrDrained() && n.Ready && !n.leaving && !n.instead && len(n.departing) == 0 && !n.taken && !p.namedByDeleting(n) {
+		if n.drainingOrDrained() && n.Ready && !n.leaving && !n.instead && !n.taken && !p.namedByDeleting(n) {
 			n.want.DrainState = DrainState{}
 			n.why.add("it stays: %s", p.wanted())
 		}

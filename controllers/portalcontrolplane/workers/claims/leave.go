@@ -21,7 +21,6 @@ func (p *planner) leave() {
 	if p.Adopted {
 		return
 	}
-	count = min(count, p.maxWorkers())
 	p.surplus = count - p.Desired
 	if p.Activity == ReplacingNodes {
 		return
@@ -62,7 +61,7 @@ func (p *planner) chooseLeaving() {
 // Otherwise the choice is a guess.
 func (p *planner) chooseInstead() {
 	rest := p.line[len(p.leaving):]
-	if len(p.leaving) == 0 || p.partial && !p.DrainPossible {
+	if len(p.leaving) == 0 {
 		return
 	}
 	count := 0

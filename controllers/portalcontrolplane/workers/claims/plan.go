@@ -64,7 +64,7 @@ type Plan struct {
 // have written. Each may also put into the plan what it alone knows, and when to plan again.
 //
 //	#   phase    question                                                  writes                                       read by
-//	1   read     what exists, and who has what?                            claims, workers, line, Desired, Activity     all
+//	1   read     what exists, and who has what?                            claims, workers, line, Desired               all
 //	2   learn    what has the last scale-down shown?                       Plan.Evidence, and no more then              the next plan
 //	3   leave    which nodes go next, and which may go instead?            leaving, instead, surplus, partial           4 to 10
 //	4   hold     what becomes of Machines that are being deleted?          want, taken                                  5 to 10

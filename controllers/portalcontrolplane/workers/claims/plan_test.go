@@ -72,6 +72,7 @@ func TestBind(t *testing.T) {
 			"2/2 n1:uninitialized n2 m1 m2", "hooks m1, bind m1/n2; 1 unbound; 1 free",
 		},
 		"a Node that does not become Ready is bound all the same": {"1/1 n1:minute m1", "hooks m1, bind m1/n1"},
+		"nor while it is uncertain whether its machine exists":    {"1/2 uncertain n1 n2:notReady m1/n1 m2", "1 unbound; 1 free"},
 		"Ready nodes first": {"2/2 n1:notReady n2 m1", "hooks m1, bind m1/n2; 1 free"},
 		"a free node goes to the MachineDeployment that held it last": {
 			"2/2 n1:last=b-1 n2:last=a-1 m1:of=a m2:of=b", "hooks m1, hooks m2, bind m1/n2, bind m2/n1",
@@ -112,7 +113,10 @@ func TestTakeover(t *testing.T) {
 		"once":                               {"1/1 n1 m1/n1:outdated m2/n1 m3", "1 unbound"},
 		"not from a node that is not Ready":  {"1/1 n1:notReady m1/n1:outdated m2", "1 unbound; not ready n1"},
 		"not while the portal removes nodes": {"1/1 removing n1 m1 m3/n1:outdated", "1 unbound"},
-		"not from the pool":                  {"2/2 n1 n2 m1/n1:outdated m2 pool=1 lists:n2", "delete-first m1, hooks m2, bind m2/n1"},
+		"not a node that its Machine leaves, because it goes": {
+			"2/4 Oldest n1 n2 n3 n4:fresh:notReady m1/n1:outdated m2/n2 m3/n3:deleting m4", "move m1/n3; 1 unbound; 1 free; after 1m0s",
+		},
+		"not from the pool": {"2/2 n1 n2 m1/n1:outdated m2 pool=1 lists:n2", "delete-first m1, hooks m2, bind m2/n1"},
 	}.check(t)
 }
 
@@ -140,7 +144,11 @@ func TestSwap(t *testing.T) {
 		"one of two cannot be drained: no live Machine is moved there": {
 			"1/2 n1 n2 m1/n1:deleting m2/n2 m3/n1:passed", "detach m1, detach m3",
 		},
-		"both nodes go: it goes with its own": {"0/2 n1 n2 m1/n1:deleting", "drain m1, evict n2; 1 free; draining m1; after 5s"},
+		"of two free nodes that go, the first":                     {"1/3 n1 n2 n3 m1/n1:deleting", "move m1/n3, evict n2; 1 free; after 5s"},
+		"two Machines do not move to one node":                     {"3/5 n1 n2 n3 n4 n5 m1/n1:deleting m4/n4 m5/n5", "move m4/n2, move m5/n1; 1 free"},
+		"nor to one that another Machine has":                      {"2/3 n1 n2 n3 m1/n1:deleting m2/n1 m3/n3", "detach m1, move m3/n2"},
+		"one that moves for a swap does not move for its own sake": {"3/4 Oldest n1:away n2 n3 n4 m1/n1 m2/n2 m3/n3:deleting", "move m1/n3; 1 free; not ready n1"},
+		"both nodes go: it goes with its own":                      {"0/2 n1 n2 m1/n1:deleting", "drain m1, evict n2; 1 free; draining m1; after 5s"},
 	}.check(t)
 }
 
@@ -169,6 +177,9 @@ func TestLeaving(t *testing.T) {
 		},
 		"scale up cancels a drain that was not sent": {"3/3 n1 n2 n3:cordoned m1/n1 m2/n2 m3/n3:draining", "detach m3; draining m3"},
 
+		"nor while an upgrade replaces nodes, because others may exist afterwards": {
+			"2/3 replacing n1 n2 n3:evicting m1/n1 m2/n2", "1 free",
+		},
 		"a Machine that the portal cannot honor needs no node":     {"0/1 n1 m1:mismatch", "evict n1; 1 free; mismatched m1; after 5s"},
 		"two that share a node need one":                           {"1/2 n1 n2 m1/n1 m2/n1", "evict n2; 1 free; after 5s"},
 		"it runs none for certain, and a Node is left behind":      {"uncertain n1:lost", "scale 0; 1 free; after 20m0s"},
@@ -184,7 +195,14 @@ func TestRelease(t *testing.T) {
 		"core has drained a node that goes: the node keeps a mark": {
 			"1/2 n1 n2:cordoned m1/n1 m2/n2:drained:ruled=a", "mark+note n2, detach m2",
 		},
-		"core has drained a node that stays: it gets no mark":                    {"1/1 n1 m1/n1:drained", "detach m1"},
+		"core has drained a node that stays: it gets no mark":                          {"1/1 n1 m1/n1:drained", "detach m1"},
+		"core has drained a node that goes, and Pods are on it again: it gets no mark": {"1/2 n1 n2 m1/n1 m2/n2:drained", "detach m2"},
+		"a portal that upgrades the node has not decided: core drains on":              {"1/2 replacing n1 n2:cordoned m1/n1 m2/n2:draining", "draining m2"},
+		"but not if another Machine has it by now":                                     {"1/1 replacing n1 m1/n1:draining m2/n1", "detach m1; draining m1"},
+		"a Machine that core drains still names a node that stays, which it would cordon again": {
+			"2/2 n1 n2:gone m1/n1 m2/n1:deleting:was=n2", "detach m2; drained n2",
+		},
+		"a node that stays and cannot be changed is not waited for":              {"1/3 n1:evicting:refused n2:gone n3:gone m1/n1", "uncordon n1, scale 1; drained n2 n3"},
 		"core skipped the drain: a node that a user had cordoned is not drained": {"0/1 n1:cordoned m1/n1:skipped", "detach m1"},
 		"more than the portal runs, but as many as are desired":                  {"1/0 n1 m1/n1:deleting", "detach m1, scale 1"},
 		"more than are desired: it may go with a node":                           {"1/0 n1 n2 m1/n1:deleting", "1 free"},
@@ -281,7 +299,7 @@ func TestReasons(t *testing.T) {
 		},
 		"2/2 n1 n2:longGone m2/n2": {"move m2/n1: Node n2 has not been Ready since 2026-01-01T00:00:00Z"},
 		"2/3 Oldest n1 n2 n3:gone m1/n1 m2/n2": {
-			"uncordon n3: it stays, and Machine m1 takes it", "move m1/n3: " + three + next + "n1 next (Oldest first)",
+			"uncordon n3: it stays: " + three,
 		},
 		"2/3 Newest assumed n1 n2 n3 m1/n1:deleting m2/n2 m3/n3": {
 			"move m3/n1: " + three + next + "n3 next (Newest first, which is assumed). Machine m1, which is being deleted, gets Node n3",

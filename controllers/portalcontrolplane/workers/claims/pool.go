@@ -102,7 +102,7 @@ func (p *planner) removeFromPool() {
 		return
 	}
 	waited := slices.ContainsFunc(p.workers, func(n *worker) bool { return p.withheld(n) && !n.Uninitialized })
-	ended := p.Pool.Deleting && p.settled() && (p.surplus <= 0 || waited)
+	ended := p.Pool.Deleting && (p.surplus <= 0 || waited)
 	p.list = slices.DeleteFunc(p.list, func(id string) bool {
 		exists := slices.Contains(p.Pool.Others, id) || slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.idIn(p.ClusterID) == id })
 		return !exists || ended

@@ -34,6 +34,7 @@ func TestPoolShrinks(t *testing.T) {
 		"the node is gone and the job runs: the ID stays":         {"2/2 removing target=2 n1 n2 m1/n1 pool=1 lists:n2:n3", ""},
 		"the job has ended: the ID goes":                          {"2/2 n1 n2 m1/n1 pool=1 lists:n2:n3", "list cloud://n2"},
 		"the Node counts as no worker any more: the ID stays":     {"1/1 n1 pool=1 lists:n1:n2 others:n2", ""},
+		"the newest goes, and is the pool's: it gets another one": {"1/2 n1 n2 pool=1 lists:n2", "list cloud://n2 cloud://n1, evict n2; 1 free; after 5s"},
 		"a Machine goes, and the newest is the pool's":            {"2/3 n1 n2 n3 m1/n1:deleting pool=2 lists:n2:n3", "move m1/n3; 1 missing"},
 		"core has yet to delete a Machine: the pool's node waits": {"2/3 n1 n2 n3 m1/n1 pool=2 lists:n2:n3", ""},
 	}.check(t)

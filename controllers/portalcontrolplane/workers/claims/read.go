@@ -73,7 +73,7 @@ type planner struct {
 	leaving []*worker
 	// instead are the nodes that the portal may remove instead, and that are drained too.
 	instead []*worker
-	// partial reports that more nodes have to be removed when core has deleted further Machines.
+	// partial reports that more nodes are surplus than leave. Others follow when core has deleted further Machines.
 	partial bool
 	// surplus is the number of workers to remove.
 	surplus int
@@ -84,6 +84,9 @@ type planner struct {
 
 // read sorts the view and finds the node of each claim.
 func read(v View) *planner {
+	if v.MayResend && v.Activity == AddingNodes && v.Desired < v.Target {
+		v.Activity = Idle // nodes that the portal adds and that are not desired any more make no difference
+	}
 	p := &planner{View: v, owners: map[string]string{}}
 	if v.Pool != nil {
 		p.list = slices.Clone(v.Pool.List)
@@ -102,9 +105,6 @@ func read(v View) *planner {
 	p.line = p.removalOrder()
 	if p.Unasked {
 		p.Desired = max(p.Desired, p.unaskedStay())
-	}
-	if p.MayResend && p.Activity == AddingNodes && p.Desired < p.Target {
-		p.Activity = Idle // nodes that the portal adds and that are not desired any more make no difference
 	}
 	p.plan.Desired, p.plan.Counted = p.Desired, min(max(p.Size, p.readyCount()), max(len(p.workers), p.readyCount()))
 	p.plan.Before = Snapshot(keep(p.plan.Present, func(n Node) bool { return n.Ready || !p.SizeUncertain || p.existedBefore(n) }))
@@ -149,18 +149,14 @@ func (p *planner) noteBatches() {
 
 // unaskedStay returns how many workers stay if no object asks for any: all but the drained ones that the portal removes first.
 func (p *planner) unaskedStay() int {
-	stay := len(p.workers)
-	if p.Activity == Idle && !p.SizeUncertain {
-		stay = max(stay, p.Size) // a node that is missing is not given up
-	}
 	drained := slices.IndexFunc(p.line, func(n *worker) bool { return !n.drained() })
 	switch {
 	case drained < 0:
-		return stay - len(p.line)
+		return 0
 	case p.Order == removal.Random:
-		return stay
+		return len(p.line)
 	}
-	return stay - drained
+	return len(p.line) - drained
 }
 
 // present drops Nodes whose machine appears to be gone. Without a cloud controller, a Node object outlives its machine. If the

@@ -62,6 +62,7 @@ var (
 		"lately":        func(n *Node, _ string) { n.Cordoned, n.Drained = true, minutes(59) },
 		"asked":         func(n *Node, _ string) { n.Cordoned, n.Drained = true, minutes(59.5) }, // joinTime is not over
 		"just":          func(n *Node, _ string) { n.Cordoned, n.Drained = true, minutes(60) },
+		"refused":       func(n *Node, _ string) { n.Refused = true },
 		"pinned":        func(n *Node, _ string) { n.Pinned = true },
 		"protected":     func(n *Node, _ string) { n.ScaleDownDisabled = true },
 		"usersTrue":     func(n *Node, _ string) { n.ScaleDownSetByUser, n.Pinned = true, true },

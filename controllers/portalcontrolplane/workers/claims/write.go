@@ -63,7 +63,7 @@ func (p *planner) write() {
 			}
 		}
 	}
-	p.drainFree()
+	p.drainByProvider()
 	p.deleteLeftOver()
 }
 
@@ -83,32 +83,20 @@ func (c *claim) differs(step Step) bool {
 // evictInterval is the time between two steps of the provider's own drain: Pods are not watched.
 const evictInterval = 5 * time.Second
 
-// drainFree takes a step of the provider's own drain of the nodes that are removed next and that no Machine claims. A drained
-// node that was made schedulable in the meantime is drained again.
-func (p *planner) drainFree() {
-	for _, n := range p.leaving {
-		started := !n.DrainStarted.IsZero()
-		if !n.free() || p.removable(n) || !p.settled() && !started {
+// drainByProvider takes a step of the provider's own drain of the nodes that are removed next and that no Machine claims, and of those that
+// the portal may remove instead. A drained node that was made schedulable in the meantime is drained again.
+func (p *planner) drainByProvider() {
+	for _, n := range slices.Concat(p.leaving, p.instead) {
+		why := "no Machine has it, and " + p.goes(n)
+		if n.instead {
+			why = p.goesInstead(n)
+		}
+		begins := n.DrainStarted.IsZero()
+		if n.taken || len(n.departing) > 0 || n.inUse() && !n.instead || p.removable(n) || begins && !p.settled() {
 			continue
 		}
-		p.drain(n, "no Machine has it, and "+p.goes(n))
-	}
-	p.drainInstead()
-}
-
-// drain plans one step of a drain by the provider, and the next plan.
-func (p *planner) drain(n *worker, why string) {
-	p.add(Write{Step: DrainNode, Node: Change[Node]{n.Node, n.Node}, Why: why})
-	p.requeueAfter(evictInterval)
-}
-
-// drainInstead takes a step of the provider's own drain of the nodes that the portal may remove instead.
-func (p *planner) drainInstead() {
-	for _, n := range p.instead {
-		if n.drained() || n.taken || len(n.departing) > 0 || !p.settled() && n.DrainStarted.IsZero() {
-			continue
-		}
-		p.drain(n, p.goesInstead(n))
+		p.add(Write{Step: DrainNode, Node: Change[Node]{n.Node, n.Node}, Why: why})
+		p.requeueAfter(evictInterval)
 	}
 }
 
