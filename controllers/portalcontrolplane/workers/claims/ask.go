@@ -16,8 +16,8 @@ const joinTime = time.Minute
 // no room on the nodes that are left. Later the choice is a guess, as it is if there are many such nodes.
 const insteadTime = 5 * time.Minute
 
-// ask decides whether to ask the portal for another number of workers. Nodes are added at once. Fewer are asked for by decideDown, and never
-// fewer than desired.
+// ask decides whether to ask the portal for another number of workers, never for fewer than desired. Nodes are added at once. Fewer workers are
+// asked for by decideDown or, if it is uncertain how many the portal runs, by makeCertain.
 func (p *planner) ask() {
 	p.plan.Reached = p.AnswerLost && p.scaleReached()
 	p.plan.SizeCertain = p.sizeCertain()
@@ -29,12 +29,14 @@ func (p *planner) ask() {
 		size = len(p.workers)
 	}
 	switch {
-	case p.Activity != Idle:
-		p.requestSize(max(p.Desired, p.resendSize()))
-	case p.Unasked && p.allStay(size):
+	case p.Activity != Idle: // the answer was lost. This number is right whether or not the portal acted on the request
+		p.request(max(p.Desired, p.Target))
+	case p.Unasked && p.allStay():
 	case p.Desired > size && p.Desired >= len(p.workers), p.SizeUncertain && p.Desired > len(p.workers):
-		p.requestSize(p.Desired)
-	case p.Desired < size && !p.moreNodesThanSize(), p.SizeUncertain:
+		p.request(p.Desired)
+	case p.SizeUncertain:
+		p.makeCertain()
+	case p.Desired < size && !p.moreNodesThanSize():
 		p.decideDown(size)
 	}
 }
@@ -46,12 +48,12 @@ func (p *planner) sizeCertain() bool {
 }
 
 // allStay reports whether a portal that no object asks for workers need not be asked: all that exist stay, however many that are.
-func (p *planner) allStay(size int) bool {
+func (p *planner) allStay() bool {
 	unclear := slices.ContainsFunc(p.workers, func(n *worker) bool { return !p.usable(n) })
-	return !p.AnswerLost && (len(p.leaving) == 0 || p.Desired >= size || unclear)
+	return !p.AnswerLost && (len(p.leaving) == 0 || unclear)
 }
 
-func (p *planner) requestSize(size int) {
+func (p *planner) request(size int) {
 	p.plan.Scale, p.plan.Size, p.plan.Why = true, size, p.requestReason(size)
 }
 
@@ -67,92 +69,72 @@ func (v *View) scaleReached() bool {
 	return false
 }
 
-// resendSize returns the number of workers to ask for after the answer to a request was lost, if no more are desired. The number is
-// right whether or not the portal acted on the request. Only drained nodes are removed.
-func (v *View) resendSize() int {
-	if v.Activity == RemovingNodes {
-		return v.Target
-	}
-	return min(v.Target, v.readyCount())
-}
-
-// decideDown asks for fewer workers, if possible for all of the surplus in one request. All of these have to hold:
+// decideDown asks for fewer workers, if possible for all of the surplus in one request. These have to hold, and those of requestFewer:
 //
 //   - The nodes at the front of the line are drained or lost, and no Machine has them (removableInOrder). A drain that blocks holds those
 //     behind it.
 //   - They are all that leave. Or one has waited joinTime for others that are still being drained, or whose Machines core has yet to delete.
-//   - Nodes that may go instead are drained too, or insteadTime is over (atOnce).
-//   - No node that stays has yet to be made schedulable (uncordonPending).
-//
-// If the size is uncertain, a request for the desired number makes it certain, even if nothing is left to remove. A request that
-// removes only a part of the surplus is sent only if it cannot add nodes.
-//
-// While the order of removal is a guess, between batches or within one, a request removes one node, so that a wrong guess costs no more
-// than that node. The next request follows when the nodes were compared (learn). If no node stays, the order makes no difference.
 func (p *planner) decideDown(size int) {
-	count, waited := p.removableInOrder()
-	to := max(p.Desired, size-count)
-	if p.SizeUncertain {
-		doubtful := len(slices.DeleteFunc(slices.Clone(p.leaving[:count]), p.usable)) // may be gone. Then fewer nodes exist, and fewer of these are drained
-		to = max(p.Desired, min(p.maxWorkers(), len(p.workers)-doubtful)-(count-doubtful))
-		size = min(p.maxWorkers(), len(p.workers), p.readyCount()+1) // to ask for one fewer adds no nodes
-	}
-	certain := p.SizeUncertain && (to == p.Desired || p.desiredMakesCertain())
-	if certain {
-		to = p.Desired
-	}
-	most := p.atOnce(count)
-	if to > 0 {
-		to = max(to, size-most)
-	}
-	complete := count == len(p.leaving) && !p.partial
-	switch {
-	case p.uncordonPending(), most == 0:
-	case certain:
-		p.requestSize(to)
-	case count == 0, p.SizeUncertain && to > p.readyCount():
-	case complete, waited && (p.Order != removal.Random || count == len(p.leaving)):
-		p.requestSize(to)
+	count, complete, waited := p.removableInOrder()
+	enough := complete || waited && (p.Order != removal.Random || count == len(p.leaving))
+	if count > 0 && enough {
+		p.requestFewer(max(p.Desired, size-count), size, count)
 	}
 }
 
-// desiredMakesCertain reports whether a request for the desired number makes an uncertain size certain without harm, although live
-// Machines need more nodes, because a roll-out waits for Machines whose nodes may be gone. Every node that would be removed is
-// drained, or has a Machine and has not been Ready for so long that Kubernetes has evicted its Pods.
-func (p *planner) desiredMakesCertain() bool {
+// makeCertain asks for the desired number if the size is uncertain, because it makes the size certain, even if nothing is left to remove.
+// All nodes that leave are removable. Those of requestFewer have to hold too.
+func (p *planner) makeCertain() {
+	count, complete, _ := p.removableInOrder()
+	if complete || p.drainedOrLost() {
+		size := min(len(p.workers), p.readyCount()+1) // to ask for one fewer adds no nodes
+		p.requestFewer(p.Desired, size, count)
+	}
+}
+
+// requestFewer asks for this number of workers, where the portal runs size, and the first count nodes are removable. These have to hold:
+//
+//   - No node that stays has yet to be made schedulable (uncordonPending).
+//   - Where it is a guess which node goes, those that may go instead are drained too, or insteadTime is over (waitsForInstead).
+//
+// A request removes only the nodes that go for sure. If that is none, or the order is assumed, it removes one, so that a wrong guess costs no
+// more than that node. The next request follows when the nodes were compared (learn).
+func (p *planner) requestFewer(to, size, count int) {
+	sure := p.sure(count)
+	switch guessed := p.Order != removal.Random && (sure < count || p.OrderAssumed); {
+	case p.uncordonPending():
+		return
+	case !guessed, count == len(p.workers), to >= len(p.workers): // the order is known, or makes no difference
+	case sure == 0 && p.waitsForInstead(count):
+		return
+	case p.OrderAssumed:
+		to = max(to, size-1)
+	default:
+		to = max(to, size-max(1, sure))
+	}
+	p.request(to)
+}
+
+// sure returns how many of the first count nodes the portal removes before all others. Where one of them and the first of the others are
+// alike, it may remove either, unless every node that may go instead is drained too.
+func (p *planner) sure(count int) int {
+	if count == len(p.leaving) && len(p.instead) > 0 && !slices.ContainsFunc(p.instead, func(n *worker) bool { return !p.removable(n) }) {
+		return count
+	}
+	for count > 0 && count < len(p.line) && p.alike(p.line[count-1], p.line[count]) {
+		count--
+	}
+	return count
+}
+
+// drainedOrLost reports whether a request for the desired number does no harm, although live Machines need more nodes: a roll-out may wait for
+// Machines whose nodes are gone. Every node that would be removed is drained, or has a Machine and has not been Ready for so long that
+// Kubernetes has evicted its Pods.
+func (p *planner) drainedOrLost() bool {
 	first := p.line[:max(0, len(p.workers)-p.Desired)]
 	return !slices.ContainsFunc(first, func(n *worker) bool {
 		return !p.removableNow(n) && (n.Ready || !n.inUse() || !p.isLost(n.Node))
 	})
-}
-
-// atOnce returns how many nodes one request may remove, if the first count nodes in the order of removal are drained: all, or fewer if the
-// others are a matter of guess, at least 1. It is 0 if the request has to wait for the drains of other nodes.
-func (p *planner) atOnce(count int) int {
-	all := max(1, len(p.workers)) // a request that removes none need not wait
-	if count == len(p.workers) || p.Order == removal.Random || count == 0 && !p.OrderAssumed {
-		return all
-	}
-	certain := count
-	if count < len(p.leaving) || !p.insteadDrained() {
-		for certain > 0 && certain < len(p.line) && p.alike(p.line[certain-1], p.line[certain]) {
-			certain--
-		}
-	}
-	switch {
-	case certain == 0 && p.waitsForInstead(count):
-		return 0
-	case certain == 0, p.OrderAssumed:
-		return 1
-	case certain < count:
-		return certain
-	}
-	return all
-}
-
-// insteadDrained reports whether every node that the portal may remove instead is drained.
-func (p *planner) insteadDrained() bool {
-	return len(p.instead) > 0 && !slices.ContainsFunc(p.instead, func(n *worker) bool { return !n.drained() })
 }
 
 // waitsForInstead reports whether a request waits until all nodes that leave, and those that may go instead, are drained.
@@ -164,19 +146,19 @@ func (p *planner) waitsForInstead(count int) bool {
 	return count < len(p.leaving) || !p.hasElapsed(last.Drained, insteadTime)
 }
 
-// removableInOrder returns how many nodes at the front of the removal order can be removed now, and whether one of them has waited
-// joinTime for others.
-func (p *planner) removableInOrder() (count int, waited bool) {
+// removableInOrder returns how many nodes at the front of the removal order can be removed now, whether these are all that leave, and
+// whether one of them has waited joinTime for others.
+func (p *planner) removableInOrder() (count int, complete, waited bool) {
 	for _, n := range p.leaving {
 		if !p.removableNow(n) {
-			break
+			return count, false, waited
 		}
 		count++
 		if p.hasElapsed(n.Drained, joinTime) {
 			waited = true
 		}
 	}
-	return count, waited
+	return count, !p.partial, waited
 }
 
 // removableNow reports whether the node can be removed without harm. No Machine may have it, or still show it: users would

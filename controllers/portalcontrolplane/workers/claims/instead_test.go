@@ -17,6 +17,11 @@ func TestBatch(t *testing.T) {
 		"all are drained: one request": {
 			"3/5 n1:old n2:old n3:made:gone n4:made:gone n5:made:gone m1/n1 m2/n2 m3/n3", "scale 3; drained n3 n4 n5",
 		},
+		"one that goes still drains, and the third does not: the portal may choose it": {
+			"3/5 n1:old n2:old n3:made:gone n4:made:evicting n5:made:gone m1/n1 m2/n2 m3/n3",
+			"evict n4; draining nodes n4; drained n3 n5; after 5s",
+		},
+		"a portal without an order: one request for all": {"1/3 Random n1:old n2:old:gone n3:old:gone m1/n1", "scale 1; drained n2 n3"},
 		"the third finds no room for its Pods for five minutes: a guess, one node": {
 			"3/5 n1:old n2:old n3:made:evicting n4:made:gone n5:made:gone m1/n1 m2/n2 m3/n3", "evict n3, scale 4; draining nodes n3; drained n4 n5; after 5s",
 		},

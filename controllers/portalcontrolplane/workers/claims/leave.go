@@ -19,6 +19,7 @@ func (p *planner) leave() {
 		}
 	}
 	if p.Adopted {
+		p.partial = count > p.Desired
 		return
 	}
 	p.surplus = count - p.Desired
@@ -75,7 +76,7 @@ func (p *planner) chooseInstead() {
 		for _, n := range p.leaving {
 			n.leaving = false
 		}
-		p.leaving, p.plan.AnyMayGo = nil, true
+		p.leaving, p.partial, p.plan.AnyMayGo = nil, true, true
 	case few, p.DrainPossible:
 		p.instead = rest[:count]
 	}

@@ -17,6 +17,7 @@ import (
 func TestSize(t *testing.T) {
 	rules{
 		"scale up only to what is desired, not to what was accepted already": {"5/5 n1 n2 n3 m1/n1 m2/n2 m3/n3", ""},
+		"two are missing, and not desired any more: they are counted first":  {"3/5 n1 n2 n3 m1/n1 m2/n2 m3/n3", ""},
 		"scale up while nodes of a finished scale-down are not seen to be gone": {
 			"4/2 n1 n2 n3:just m1/n1 m2/n2 before n1 n2 n3", "scale 4; drained n3",
 		},
@@ -44,7 +45,7 @@ func TestAssumedOrder(t *testing.T) {
 		"the answer was lost": {
 			"1/3 assumed uncertain removing target=2 answerLost mayResend n1 n2:gone n3:gone m1/n1", "scale 2; drained n2 n3",
 		},
-		"a roll-out on lost nodes": {"1/4 assumed uncertain n1 n2 n3:lost n4:gone m1/n1 m2/n2 m3/n3", "scale 3; drained n4; not ready n3"},
+		"a roll-out on lost nodes": {"1/4 assumed uncertain n1 n2 n3:lost n4:gone m1/n1 m2/n2 m3/n3", "drained n4; not ready n3"},
 	}.check(t)
 }
 
@@ -59,8 +60,15 @@ func TestUncertainSize(t *testing.T) {
 		"one too many, drained and not Ready":                 {"2/3 uncertain n1 n2 n3:gone:notReady m1/n1 m2/n2", "scale 2; drained n3"},
 		"one too many, lost for long":                         {"2/3 uncertain n1 n2 n3:lost m1/n1 m2/n2", "evict n3; 1 free; after 5s"},
 		"two too many, one drained just now: others may join": {"1/3 uncertain n1 n2 n3:asked m1/n1 m2/n2", "drained n3; after 30s"},
-		"three too many, two drained, one of them not Ready": {
-			"1/4 uncertain n1 n2 n3:gone n4:gone:notReady m1/n1 m2/n2", "scale 2; drained n3 n4",
+		"three too many, two drained, one of them not Ready: the third is waited for": {
+			"1/4 uncertain n1 n2 n3:gone n4:gone:notReady m1/n1 m2/n2", "drained n3 n4",
+		},
+		"one too many, in a cluster that was taken over": {"2/3 adopted uncertain n1 n2 n3 m1/n1 m2/n2", "1 free"},
+		"one too many, and either may go of two that are to be drained": {
+			"1/2 uncertain drainPossible n1:old n2:old m1/n1", "1 free; any may go",
+		},
+		"right, and every node that may go is to be drained: none goes": {
+			"3/3 uncertain assumed drainPossible n1 n2 n3:notReady m1/n1 m2/n2 m3/n3", "scale 3; not ready n3",
 		},
 		"drained, but the others are away": {
 			"1/4 uncertain n1 n2:notReady n3:notReady n4:gone m1/n1 m2/n2 m3/n3", "drained n4; not ready n2 n3",
