@@ -93,6 +93,7 @@ func (w *topology) giveUp() {
 		c.Spec.Topology.Version = oldVersion
 	})
 	w.change(func(c *clusterv1.Cluster) { delete(c.Annotations, unchecked) })
+	w.Let(5 * time.Second) // the next command. A pass of the topology controller that has begun still sets the version that it has read
 	w.SetVersion(oldVersion)
 }
 
