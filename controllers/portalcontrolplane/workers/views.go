@@ -43,6 +43,17 @@ func nodesBefore(last *operation.Operation) (before []removal.NodeSnapshot, fini
 	return last.Before, last.RemovesNodes() && last.Result == operation.Succeeded
 }
 
+// endOf returns when this manager first saw that the last operation has ended, if that is a scale-down that the portal accepted, or zero.
+func (m *Memory) endOf(last *operation.Operation) time.Time {
+	if !last.Is(operation.Scale) || !last.RemovesNodes() || last.InFlight() || last.Result == operation.Refused {
+		return time.Time{}
+	}
+	if m.endedAt.IsZero() || m.ended != last.ID {
+		m.ended, m.endedAt = last.ID, time.Now()
+	}
+	return m.endedAt
+}
+
 // viewOf returns the view of a plan, without Machines, Nodes and the pool.
 func viewOf(p *pass.Pass, d Desired) claims.View {
 	order := ExpectedOrder(p)
@@ -106,7 +117,7 @@ func machineView(m clusterv1.Machine, pm infrav1.PortalMachine) claims.Machine {
 		Deleting:             !m.DeletionTimestamp.IsZero() || !pm.DeletionTimestamp.IsZero(),
 		PreDrain:             metav1.HasAnnotation(m.ObjectMeta, infrav1.PreDrainHook),
 		PreTerminate:         metav1.HasAnnotation(m.ObjectMeta, infrav1.PreTerminateHook),
-		Drained:              deleting == clusterv1.MachineDeletingWaitingForPreTerminateHookReason && len(othersHooks(&m)) == 0,
+		AtPreTerminate:       deleting == clusterv1.MachineDeletingWaitingForPreTerminateHookReason && len(othersHooks(&m)) == 0,
 		DrainRules:           rules.String(),
 		ClaimProviderID:      pm.Spec.ProviderID,
 		PortalMachineDeleted: !pm.DeletionTimestamp.IsZero(),
@@ -114,7 +125,7 @@ func machineView(m clusterv1.Machine, pm infrav1.PortalMachine) claims.Machine {
 		NodeRef:              m.Status.NodeRef.Name,
 	}
 	// Core skips the drain of a Machine whose PortalMachine is being deleted.
-	view.DrainSkipped = view.Drained && !rules.Excluded && (m.Status.Deletion == nil || m.Status.Deletion.NodeDrainStartTime.IsZero())
+	view.DrainSkipped = view.AtPreTerminate && !rules.Excluded && (m.Status.Deletion == nil || m.Status.Deletion.NodeDrainStartTime.IsZero())
 	if pm.Spec.Node != nil {
 		view.ClaimNode, view.ClaimNodeUID = pm.Spec.Node.Name, pm.Spec.Node.UID
 	}

@@ -145,18 +145,18 @@ func TestMachineView(t *testing.T) {
 		"core has drained it": {func(m *clusterv1.Machine, pm *infrav1.PortalMachine) {
 			deleting(clusterv1.MachineDeletingWaitingForPreTerminateHookReason)(m, pm)
 			m.Status.Deletion = &clusterv1.MachineDeletionStatus{NodeDrainStartTime: *now}
-		}, claims.Machine{Deleting: true, Drained: true}},
+		}, claims.Machine{Deleting: true, AtPreTerminate: true}},
 		"core has drained it, and a storage operator has not finished": {func(m *clusterv1.Machine, pm *infrav1.PortalMachine) {
 			annotate(infrav1.PreTerminateHook, clusterv1.PreTerminateDeleteHookAnnotationPrefix+"/evacuation")(m, pm)
 			deleting(clusterv1.MachineDeletingWaitingForPreTerminateHookReason)(m, pm)
 			m.Status.Deletion = &clusterv1.MachineDeletionStatus{NodeDrainStartTime: *now}
 		}, claims.Machine{Deleting: true, PreTerminate: true}},
 		"core has skipped its drain": {deleting(clusterv1.MachineDeletingWaitingForPreTerminateHookReason),
-			claims.Machine{Deleting: true, Drained: true, DrainSkipped: true}},
+			claims.Machine{Deleting: true, AtPreTerminate: true, DrainSkipped: true}},
 		"excluded from drains": {func(m *clusterv1.Machine, pm *infrav1.PortalMachine) {
 			annotate(clusterv1.ExcludeNodeDrainingAnnotation)(m, pm)
 			deleting(clusterv1.MachineDeletingWaitingForPreTerminateHookReason)(m, pm)
-		}, claims.Machine{Deleting: true, Drained: true, DrainRules: `{"excluded":true}`}},
+		}, claims.Machine{Deleting: true, AtPreTerminate: true, DrainRules: `{"excluded":true}`}},
 		"with a drain timeout": {func(m *clusterv1.Machine, _ *infrav1.PortalMachine) {
 			m.Spec.Deletion.NodeDrainTimeoutSeconds = ptr.To[int32](60)
 		},

@@ -35,6 +35,8 @@ type Memory struct {
 	// positions of instances in the portal's list, by name, and the nodes for which they were read
 	positions   map[string]int
 	positionsOf string
+	ended       string       // the id of the last scale-down
+	endedAt     time.Time    // when its end was seen
 	other       otherManager // of the Nodes
 	failed      failures     // of the last pass
 }
@@ -108,6 +110,7 @@ func (k Keeper) decide(ctx context.Context, p *pass.Pass, workload access.Connec
 	}
 	d.pins = k.Memory.lookAtPods(ctx, workload.Client(), d.desired)
 	view := viewOf(p, d.desired)
+	view.Ended = k.Memory.endOf(p.Last)
 	view.Machines = machineViews(members, p.Record.Workers)
 	view.Nodes = nodeViews(nodes.Workers, d.pins.on(nodes.Workers), k.Memory.positions, workload.ClockBehind())
 	for i := range view.Nodes {

@@ -16,28 +16,25 @@ const joinTime = time.Minute
 // no room on the nodes that are left. Later the choice is a guess, as it is if there are many such nodes.
 const insteadTime = 5 * time.Minute
 
-// ask decides whether to ask the portal for another number of workers, never for fewer than desired. Nodes are added at once. Fewer workers are
-// asked for by decideDown or, if it is uncertain how many the portal runs, by makeCertain.
+// ask decides whether to ask the portal for another number of workers, never for fewer than desired. It does not ask
+//
+//   - while an operation runs. If its answer was lost, the same is asked for again after a while (MayResend), without another look at the nodes;
+//   - if the Nodes show that a lost request was carried out (Reached), or how many workers run (SizeCertain);
+//   - if no object asks for workers, and none of them is drained (allStay).
+//
+// Otherwise changeSize or, if it is uncertain how many workers the portal runs, makeCertain decides, and for fewer workers requestFewer.
 func (p *planner) ask() {
 	p.plan.Reached = p.AnswerLost && p.scaleReached()
 	p.plan.SizeCertain = p.sizeCertain()
-	if p.plan.Reached || p.plan.SizeCertain || p.Activity != Idle && !p.MayResend {
-		return
-	}
-	size := p.Size
-	if size < 0 {
-		size = len(p.workers)
-	}
 	switch {
+	case p.plan.Reached, p.plan.SizeCertain, p.Activity != Idle && !p.MayResend:
 	case p.Activity != Idle: // the answer was lost. This number is right whether or not the portal acted on the request
 		p.request(max(p.Desired, p.Target))
 	case p.Unasked && p.allStay():
-	case p.Desired > size && p.Desired >= len(p.workers), p.SizeUncertain && p.Desired > len(p.workers):
-		p.request(p.Desired)
 	case p.SizeUncertain:
 		p.makeCertain()
-	case p.Desired < size && !p.moreNodesThanSize():
-		p.decideDown(size)
+	default:
+		p.changeSize()
 	}
 }
 
@@ -69,12 +66,24 @@ func (v *View) scaleReached() bool {
 	return false
 }
 
-// decideDown asks for fewer workers, if possible for all of the surplus in one request. These have to hold, and those of requestFewer:
+// changeSize asks for the desired number. Nodes are added at once. For fewer workers, if possible for all of the surplus in one request, these
+// have to hold, and those of requestFewer:
 //
+//   - No more workers exist than the portal was asked for. Otherwise they are counted first.
 //   - The nodes at the front of the line are drained or lost, and no Machine has them (removableInOrder). A drain that blocks holds those
 //     behind it.
 //   - They are all that leave. Or one has waited joinTime for others that are still being drained, or whose Machines core has yet to delete.
-func (p *planner) decideDown(size int) {
+func (p *planner) changeSize() {
+	size := p.Size
+	if size < 0 {
+		size = len(p.workers)
+	}
+	if p.Desired > size && p.Desired >= len(p.workers) {
+		p.request(p.Desired)
+	}
+	if p.Desired >= size || p.moreNodesThanSize() {
+		return
+	}
 	count, complete, waited := p.removableInOrder()
 	enough := complete || waited && (p.Order != removal.Random || count == len(p.leaving))
 	if count > 0 && enough {
@@ -83,34 +92,44 @@ func (p *planner) decideDown(size int) {
 }
 
 // makeCertain asks for the desired number if the size is uncertain, because it makes the size certain, even if nothing is left to remove.
-// All nodes that leave are removable. Those of requestFewer have to hold too.
+// Nodes are added at once. Otherwise all nodes that leave are removable. Or live Machines hold some of the surplus, but their nodes are lost
+// (drainedOrLost). The conditions of requestFewer have to hold too.
 func (p *planner) makeCertain() {
-	count, complete, _ := p.removableInOrder()
-	if complete || p.drainedOrLost() {
-		size := min(len(p.workers), p.readyCount()+1) // to ask for one fewer adds no nodes
-		p.requestFewer(p.Desired, size, count)
+	going, complete, _ := p.removableInOrder()
+	if surplus := max(0, len(p.workers)-p.Desired); !complete && p.drainedOrLost(surplus) {
+		going, complete = surplus, true
+	}
+	switch {
+	case p.Desired > len(p.workers):
+		p.request(p.Desired)
+	case complete:
+		p.requestFewer(p.Desired, min(len(p.workers), p.readyCount()+1), going) // to ask for one fewer than this size adds no nodes
 	}
 }
 
-// requestFewer asks for this number of workers, where the portal runs size, and the first count nodes are removable. These have to hold:
+// requestFewer asks for this number of workers, where the portal runs size. It is expected to remove the nodes at the front of the line, as many
+// as are going, which is safe. These have to hold:
 //
 //   - No node that stays has yet to be made schedulable (uncordonPending).
-//   - Where it is a guess which node goes, those that may go instead are drained too, or insteadTime is over (waitsForInstead).
+//   - If it is a guess that these nodes go, and not others of their batch, the others are drained too, or insteadTime is over
+//     (waitsForOthers).
 //
-// A request removes only the nodes that go for sure. If that is none, or the order is assumed, it removes one, so that a wrong guess costs no
-// more than that node. The next request follows when the nodes were compared (learn).
-func (p *planner) requestFewer(to, size, count int) {
-	sure := p.sure(count)
-	switch guessed := p.Order != removal.Random && (sure < count || p.OrderAssumed); {
-	case p.uncordonPending():
+// While it is a guess, a request removes one node, so that a wrong one costs no more than that node. Of a known order, it removes those that
+// go for sure, or one. The next request follows when the nodes were compared (learn).
+func (p *planner) requestFewer(to, size, going int) {
+	if p.uncordonPending() {
 		return
-	case !guessed, count == len(p.workers), to >= len(p.workers): // the order is known, or makes no difference
-	case sure == 0 && p.waitsForInstead(count):
-		return
-	case p.OrderAssumed:
-		to = max(to, size-1)
-	default:
-		to = max(to, size-max(1, sure))
+	}
+	sure := p.sure(going)
+	matters := p.Order != removal.Random && going > 0 && going < len(p.workers)
+	if guess := matters && (sure < going || p.OrderAssumed); guess {
+		if sure == 0 && p.waitsForOthers(going) {
+			return
+		}
+		if sure == 0 || p.OrderAssumed {
+			sure = 1
+		}
+		to = max(to, size-sure)
 	}
 	p.request(to)
 }
@@ -127,23 +146,33 @@ func (p *planner) sure(count int) int {
 	return count
 }
 
-// drainedOrLost reports whether a request for the desired number does no harm, although live Machines need more nodes: a roll-out may wait for
-// Machines whose nodes are gone. Every node that would be removed is drained, or has a Machine and has not been Ready for so long that
-// Kubernetes has evicted its Pods.
-func (p *planner) drainedOrLost() bool {
-	first := p.line[:max(0, len(p.workers)-p.Desired)]
-	return !slices.ContainsFunc(first, func(n *worker) bool {
+// drainedOrLost reports whether the first nodes of the line, so many, are drained, or have a Machine and have not been Ready for so long that
+// Kubernetes has evicted their Pods. A roll-out may wait for such Machines for ever.
+func (p *planner) drainedOrLost(first int) bool {
+	return !slices.ContainsFunc(p.line[:first], func(n *worker) bool {
 		return !p.removableNow(n) && (n.Ready || !n.inUse() || !p.isLost(n.Node))
 	})
 }
 
-// waitsForInstead reports whether a request waits until all nodes that leave, and those that may go instead, are drained.
-func (p *planner) waitsForInstead(count int) bool {
-	if p.DrainPossible || len(p.instead) == 0 {
-		return p.DrainPossible
+// waitsForOthers reports whether a request waits for the drains of other nodes that the portal may remove instead of the first ones: of all that
+// leave, and of those that may go instead. It does not wait for the latter longer than insteadTime after the last drain of one that leaves, or
+// after their own drains have begun.
+func (p *planner) waitsForOthers(going int) bool {
+	if p.DrainPossible || going < len(p.leaving) || len(p.instead) == 0 {
+		return p.DrainPossible || going < len(p.leaving)
 	}
-	last := slices.MaxFunc(p.leaving, func(a, b *worker) int { return a.Drained.Compare(b.Drained) })
-	return count < len(p.leaving) || !p.hasElapsed(last.Drained, insteadTime)
+	var last time.Time
+	for _, n := range slices.Concat(p.leaving, p.instead) {
+		if n.instead && !n.drainingOrDrained() && !p.removable(n) && !n.Refused {
+			return true // its drain is about to begin
+		}
+		for _, t := range []time.Time{n.DrainStarted, n.Drained} {
+			if t.After(last) {
+				last = t
+			}
+		}
+	}
+	return !p.hasElapsed(last, insteadTime)
 }
 
 // removableInOrder returns how many nodes at the front of the removal order can be removed now, whether these are all that leave, and
@@ -182,7 +211,7 @@ func (p *planner) uncordonPending() bool {
 	for _, c := range p.claims {
 		left := p.nodeNamed(c.ClaimNode)
 		released := c.blockedByHooks() && IsReleased(c.want.ClaimProviderID)
-		if released && !c.PreDrain && left != nil && !left.want.drainingOrDrained() {
+		if released && !c.PreDrain && left != nil && !left.want.drainingOrDrained() && !left.Refused {
 			return true
 		}
 	}

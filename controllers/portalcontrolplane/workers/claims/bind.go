@@ -43,8 +43,8 @@ func (p *planner) bind() {
 	p.takeOver(without)
 }
 
-// available reports whether the node stays, as far as is known, and is neither claimed nor needed otherwise. A node that the portal may remove
-// instead of another one is: a portal that keeps refusing would otherwise leave a Machine without a node.
+// available reports whether the node stays, as far as is known, and is neither claimed nor needed otherwise. A node that may go instead of
+// another one is available too: a portal that keeps refusing would otherwise leave a Machine without a node.
 func (p *planner) available(n *worker) bool {
 	return n.free() && !n.leaving && (!n.drainingOrDrained() || n.instead) && !p.withheld(n) && !p.reserved(n)
 }

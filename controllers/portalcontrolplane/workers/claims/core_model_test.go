@@ -142,7 +142,7 @@ func (w *world) reconcile(m *model) {
 	}
 	put(&m.ProviderID, before.ProviderID, pass.ProviderID)
 	put(&m.NodeRef, before.NodeRef, pass.NodeRef)
-	put(&m.Drained, before.Drained, pass.Drained)
+	put(&m.AtPreTerminate, before.AtPreTerminate, pass.AtPreTerminate)
 }
 
 // read begins a pass of the Machine controller. Core has a watch for each kind, so what it reads of the PortalMachine may be older
@@ -158,7 +158,7 @@ func (w *world) read(m *model) {
 
 func (w *world) reconcileDelete(m *model, pass *Machine) {
 	n := w.named(pass.NodeRef)
-	if pass.NodeRef != "" && !pass.Drained {
+	if pass.NodeRef != "" && !pass.AtPreTerminate {
 		if pass.PreDrain {
 			return
 		}
@@ -171,7 +171,7 @@ func (w *world) reconcileDelete(m *model, pass *Machine) {
 		}
 	}
 	if pass.PreTerminate {
-		pass.Drained = true
+		pass.AtPreTerminate = true
 		return
 	}
 	m.claimGone = true

@@ -143,7 +143,7 @@ func (c *likeCore) state() string {
 		if m.Deleting {
 			word += " deleting"
 		}
-		if m.Drained {
+		if m.AtPreTerminate {
 			word += " drained"
 		}
 		words = append(words, word)

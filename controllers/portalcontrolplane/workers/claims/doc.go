@@ -50,6 +50,9 @@
 //   - Objects that are moved to another management cluster, or restored, forget that they were being deleted: a released claim is
 //     Unbound again, and a node that core was draining is made schedulable.
 //
+// The Node of a machine that is gone stays Ready for up to 50 seconds. So a scale-down that has ended counts as going on for a minute, unless its
+// Nodes are gone before (read.go).
+//
 // After a request that failed half way, the number of workers (View.Size) may be uncertain. Then no request is made that could remove a
 // node which is not drained, whether the portal runs all of the Nodes or only the Ready ones. There is one assumption, without which the
 // portal would never be asked again: a Node that no Machine holds and that has not been Ready for long is gone. If the portal still runs

@@ -36,3 +36,27 @@ func ExampleDecide() {
 	// scale 4; drained n5
 	// nothing to do
 }
+
+// ExampleDecide_batch is the same scale-down where the portal made n4 and n5 in one job, so that nothing tells which of them goes first. Core
+// deletes m5, which is on n5. The portal removes n4.
+func ExampleDecide_batch() {
+	for _, view := range []string{
+		// n5 is expected to go, and n4 may go instead. Core drains the one, the provider the other.
+		"4/5 n1:old n2:old n3:old n4:made n5:made m1/n1 m2/n2 m3/n3 m4/n4 m5/n5:deleting",
+		// Core has drained n5. The portal is not asked yet.
+		"4/5 n1:old n2:old n3:old n4:made:evicting n5:made:lately m1/n1 m2/n2 m3/n3 m4/n4",
+		// Both are drained.
+		"4/5 n1:old n2:old n3:old n4:made:gone n5:made:gone m1/n1 m2/n2 m3/n3 m4/n4",
+		// The portal has removed n4. m4 is Lost, and n5 stays.
+		"4/4 n1:old n2:old n3:old n5:made:gone m1/n1 m2/n2 m3/n3 m4/n4",
+		"4/4 n1:old n2:old n3:old n5:made m1/n1 m2/n2 m3/n3 m4/n4",
+	} {
+		fmt.Println(cmp.Or(said(Decide(see(view))), "nothing to do"))
+	}
+	// Output:
+	// drain m5, evict n4; draining m5; after 5s
+	// evict n4; draining nodes n4; drained n5; after 5s
+	// scale 4; drained n4 n5
+	// uncordon n5; 1 unbound; lost n4; drained n5
+	// move m4/n5
+}

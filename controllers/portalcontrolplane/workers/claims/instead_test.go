@@ -21,6 +21,13 @@ func TestBatch(t *testing.T) {
 			"3/5 n1:old n2:old n3:made:gone n4:made:evicting n5:made:gone m1/n1 m2/n2 m3/n3",
 			"evict n4; draining nodes n4; drained n3 n5; after 5s",
 		},
+		"all of the batch go, and one still drains: the portal may choose it": {
+			"3/5 n1:old n2:old n3:old n4:made:evicting n5:made:lately m1/n1 m2/n2 m3/n3", "evict n4; draining nodes n4; drained n5; after 5s",
+		},
+		"one that goes is lost, and the drain of the other one has yet to begin": {
+			"4/5 n1:old n2:old n3:old n4:made n5:made:evicting:lost m1/n1 m2/n2 m3/n3 m4/n4",
+			"evict n4; draining nodes n5; after 5s",
+		},
 		"a portal without an order: one request for all": {"1/3 Random n1:old n2:old:gone n3:old:gone m1/n1", "scale 1; drained n2 n3"},
 		"the third finds no room for its Pods for five minutes: a guess, one node": {
 			"3/5 n1:old n2:old n3:made:evicting n4:made:gone n5:made:gone m1/n1 m2/n2 m3/n3", "evict n3, scale 4; draining nodes n3; drained n4 n5; after 5s",
@@ -67,9 +74,17 @@ func TestNoteBatch(t *testing.T) {
 // they were not drained.
 func TestUndrained(t *testing.T) {
 	rules{
-		"the drained one":        {"2/2 scaledDown n1 n2:cordoned before n1 n2:cordoned n3:gone n4:failed", "observed Newest"},
-		"one that took Pods":     {"2/2 scaledDown n2 n3:gone before n1 n2:cordoned n3:gone n4:failed", "undrained n1; observed Random"},
-		"one amid its drain":     {"2/2 scaledDown n1 n3:gone before n1 n2:cordoned n3:gone n4:failed", "undrained n2; observed Random"},
+		"the drained one":    {"2/2 scaledDown n1 n2:cordoned before n1 n2:cordoned n3:gone n4:failed", "observed Newest"},
+		"one that took Pods": {"2/2 scaledDown n2 n3:gone before n1 n2:cordoned n3:gone n4:failed", "undrained n1; observed Random"},
+		"one amid its drain": {"2/2 scaledDown n1 n3:gone before n1 n2:cordoned n3:gone n4:failed", "undrained n2; observed Random"},
+		"just now, and another one is away: the removed one may be Ready still": {
+			"4/4 scaledDown ended=60 n1 n2 n3:lost n4 n5:gone m1/n1 m2/n2 m3/n3 m4/n4 before n1 n2 n3:lost n4 n5:gone",
+			"drained n5; not ready n3; after 1m0s",
+		},
+		"it is not: the one that is away is held by a Machine": {
+			"4/4 scaledDown ended=58 n1 n2 n3:lost n4 n5:gone:recent m1/n1 m2/n2 m3/n3 m4/n4 before n1 n2 n3:lost n4 n5:gone",
+			"observed Newest",
+		},
 		"one more exists":        {"1/1 scaledDown n1 n2 m1/n1 before n1 n2 n3", "1 free"},
 		"the portal works again": {"1/1 scaledDown adding n1 m1/n1 before n1 n2 n3", ""},
 	}.check(t)

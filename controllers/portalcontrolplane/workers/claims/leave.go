@@ -40,7 +40,7 @@ func (p *planner) chooseLeaving() {
 	}
 	before, doubtful := 0, 0
 	for _, n := range p.line {
-		count := min(len(p.workers)-doubtful, p.maxWorkers())
+		count := min(len(p.workers)-doubtful, p.mayRun())
 		spare -= oneIf(p.usable(n))
 		if before >= count-p.Desired {
 			return

@@ -45,6 +45,7 @@ type world struct {
 	before    []removal.NodeSnapshot
 	batch     string                 // the last scale or upgrade
 	older     []removal.NodeSnapshot // than that
+	ended     time.Time              // when the last scale-down did
 	compare   bool                   // the nodes before a scale-down that succeeded with those that it left
 	stated    bool                   // the user has set spec.removalOrder
 	lost      bool                   // the answer to the request that started the operation
@@ -78,10 +79,11 @@ type trouble struct {
 
 type kubeNode struct {
 	Node
-	running bool // the portal runs its machine
-	busy    bool // Pods run on it, other than those of DaemonSets
-	job     int  // of the portal, that made it
-	blocked bool // its Pods must not be evicted
+	running bool      // the portal runs its machine
+	stopped time.Time // since when it does not. Its Node is Ready for a while
+	busy    bool      // Pods run on it, other than those of DaemonSets
+	job     int       // of the portal, that made it
+	blocked bool      // its Pods must not be evicted
 	// ruler is the deployment whose Machine was bound to it last. Its rules count for a drain.
 	ruler string
 
@@ -161,7 +163,7 @@ func (w *world) unasked() bool { return w.gone && len(w.machines) == 0 && w.pool
 // look starts a view. Machines and the record are read before the Nodes.
 func (w *world) look() {
 	v := View{ClusterID: "c1", Desired: w.desired(), Unasked: w.unasked(), Size: w.recorded, SizeUncertain: w.uncertain, Activity: w.operation, Target: w.target, Now: w.clock,
-		Order: w.expected(), OrderAssumed: w.orderAssumed(), Evidence: w.learned, Before: w.before, Batch: w.batch, Older: w.older, ScaledDown: w.compare, AnswerLost: w.lost, MayResend: w.lost && w.clock.Sub(w.asked) >= 30*time.Second, Pool: w.poolView()}
+		Order: w.expected(), OrderAssumed: w.orderAssumed(), Evidence: w.learned, Before: w.before, Batch: w.batch, Older: w.older, ScaledDown: w.compare, Ended: w.ended, AnswerLost: w.lost, MayResend: w.lost && w.clock.Sub(w.asked) >= 30*time.Second, Pool: w.poolView()}
 	for _, m := range w.machines {
 		view := m.Machine
 		view.Outdated = m.revision != m.deployment.revision
@@ -196,6 +198,9 @@ func (w *world) view() View {
 	v := *w.looked
 	w.looked = nil
 	for i, n := range w.nodes {
+		if !n.running && n.Ready && w.clock.Sub(n.stopped) >= 40*time.Second {
+			n.Ready, n.NotReadySince = false, w.clock
+		}
 		if w.listed {
 			n.Position = i + 1
 		}
@@ -250,6 +255,7 @@ func (w *world) pass(writes int) {
 	}
 	if p.Reached && w.lost && writes != 0 {
 		w.compare = w.operation == RemovingNodes
+		w.end()
 		w.operation, w.lost, w.unheard, w.recorded, w.uncertain = Idle, false, false, w.target, false
 		return
 	}

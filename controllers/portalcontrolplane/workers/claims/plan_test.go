@@ -202,7 +202,10 @@ func TestRelease(t *testing.T) {
 		"a Machine that core drains still names a node that stays, which it would cordon again": {
 			"2/2 n1 n2:gone m1/n1 m2/n1:deleting:was=n2", "detach m2; drained n2",
 		},
-		"a node that stays and cannot be changed is not waited for":              {"1/3 n1:evicting:refused n2:gone n3:gone m1/n1", "uncordon n1, scale 1; drained n2 n3"},
+		"a node that stays and cannot be changed is not waited for": {"1/3 n1:evicting:refused n2:gone n3:gone m1/n1", "uncordon n1, scale 1; drained n2 n3"},
+		"nor one that core has drained, of a Machine that was released": {
+			"1/3 n1:cordoned:refused n2:gone n3:gone m1/n1:drained:detached:shown:forgotten m4/n1", "uncordon n1, scale 1; drained n2 n3",
+		},
 		"core skipped the drain: a node that a user had cordoned is not drained": {"0/1 n1:cordoned m1/n1:skipped", "detach m1"},
 		"more than the portal runs, but as many as are desired":                  {"1/0 n1 m1/n1:deleting", "detach m1, scale 1"},
 		"more than are desired: it may go with a node":                           {"1/0 n1 n2 m1/n1:deleting", "1 free"},

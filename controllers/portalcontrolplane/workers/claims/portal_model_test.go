@@ -77,7 +77,7 @@ func (w *world) removeNode() {
 		w.dump()
 		w.fail("%s is removed with running Pods", victim.Name)
 	}
-	victim.running, victim.Ready, victim.NotReadySince = false, false, w.clock
+	victim.running, victim.stopped = false, w.clock
 	if !w.leftover {
 		w.nodes = without(w.nodes, victim)
 		w.freed = append(w.freed, victim.Name)
@@ -126,8 +126,17 @@ func (w *world) finish() {
 		return // nothing reports it to the provider
 	}
 	w.compare = w.operation == RemovingNodes
-	w.operation, w.pause = Idle, 0
+	w.end()
+	w.pause = 0
 	w.recorded, w.uncertain = w.size, false
+}
+
+// end is when the provider sees the end of the operation.
+func (w *world) end() {
+	if w.operation == RemovingNodes {
+		w.ended = w.clock
+	}
+	w.operation = Idle
 }
 
 // replaceOne makes an upgrade remove a worker, or add it again as another machine, possibly under the same name. It reports
@@ -177,7 +186,7 @@ func (w *world) fails() {
 		return // nothing reports it to the provider
 	}
 	w.recorded, w.uncertain = max(w.from, w.target), true
-	w.operation = Idle
+	w.end()
 	w.backOff()
 }
 

@@ -145,7 +145,7 @@ func (w *world) move() {
 	w.say("all is moved")
 	w.looked, w.unfinished = nil, nil
 	for _, m := range w.machines {
-		m.Deleting, m.Drained, m.NodeRef, m.read, m.claimGone = false, false, "", nil, false
+		m.Deleting, m.AtPreTerminate, m.NodeRef, m.read, m.claimGone = false, false, "", nil, false
 		m.known = m.ClaimProviderID
 	}
 	w.movePool()

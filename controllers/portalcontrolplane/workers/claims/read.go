@@ -67,7 +67,7 @@ type planner struct {
 	claims  []*claim  // older Machines first, ties by name
 	nodes   []*worker // all of them, as in the view
 	workers []*worker // the nodes whose machines exist, older first, ties by name
-	line    []*worker // the workers in the order in which the portal is expected to remove them
+	line    []*worker // the workers in the order in which the portal is expected to remove them, whether they may go or not
 	list    []string  // of the pool, as it should be
 	// leaving are the nodes that are removed next, in the expected order of removal.
 	leaving []*worker
@@ -82,12 +82,19 @@ type planner struct {
 	plan   Plan
 }
 
+// graceTime is how long a Node may stay Ready after its machine was removed: Kubernetes waits 50 seconds for its kubelet. Until then, a scale-down
+// that has ended counts as going on.
+const graceTime = time.Minute
+
 // read sorts the view and finds the node of each claim.
 func read(v View) *planner {
 	if v.MayResend && v.Activity == AddingNodes && v.Desired < v.Target {
 		v.Activity = Idle // nodes that the portal adds and that are not desired any more make no difference
 	}
 	p := &planner{View: v, owners: map[string]string{}}
+	if unclear := p.SizeUncertain || p.Size < len(p.Nodes); p.Activity == Idle && unclear && !p.hasElapsed(p.Ended, graceTime) {
+		p.Activity, p.Target = RemovingNodes, 0 // nodes that are gone may be Ready still
+	}
 	if v.Pool != nil {
 		p.list = slices.Clone(v.Pool.List)
 	}
@@ -235,8 +242,8 @@ func (p *planner) moreNodesThanSize() bool {
 	return p.Size >= 0 && !p.SizeUncertain && len(p.workers) > p.Size
 }
 
-// maxWorkers is the largest number of workers that the portal may run.
-func (p *planner) maxWorkers() int {
+// mayRun is the largest number of workers that the portal may run.
+func (p *planner) mayRun() int {
 	if p.Size < 0 {
 		return len(p.workers)
 	}

@@ -67,6 +67,9 @@ func TestUncertainSize(t *testing.T) {
 		"one too many, and either may go of two that are to be drained": {
 			"1/2 uncertain drainPossible n1:old n2:old m1/n1", "1 free; any may go",
 		},
+		"one too many, lost, and either may go of two that are to be drained": {
+			"1/2 uncertain drainPossible n1:old n2:old:lost m1/n1 m2/n2", "not ready n2",
+		},
 		"right, and every node that may go is to be drained: none goes": {
 			"3/3 uncertain assumed drainPossible n1 n2 n3:notReady m1/n1 m2/n2 m3/n3", "scale 3; not ready n3",
 		},

@@ -38,9 +38,10 @@ type View struct {
 	// remove.
 	DrainPossible bool
 	// Before are the nodes that existed before the last scale. ScaledDown reports that this was a scale-down that succeeded and
-	// that was not yet compared with the nodes that it left.
+	// that was not yet compared with the nodes that it left. Ended is when the last scale-down was seen to have ended, or zero.
 	Before     []removal.NodeSnapshot
 	ScaledDown bool
+	Ended      time.Time
 	// Batch is the id of the last scale or upgrade. It made all nodes but the Older ones.
 	Batch string
 	Older []removal.NodeSnapshot
@@ -95,7 +96,7 @@ type Machine struct {
 	Deleting         bool // it or its PortalMachine is being deleted
 	PreDrain         bool // our pre-drain hook is on it
 	PreTerminate     bool // our pre-terminate hook is on it
-	Drained          bool // core waits at the pre-terminate hook, and for ours alone
+	AtPreTerminate   bool // core waits at the pre-terminate hook, and for ours alone
 	DrainSkipped     bool // core came to that hook without a drain, although it knew the Node
 
 	// ClaimProviderID, ClaimNode and ClaimNodeUID are from the spec of the PortalMachine.
@@ -183,7 +184,7 @@ func (m Machine) state(nodeExists bool) state {
 	switch {
 	case IsReleased(m.ClaimProviderID) && m.Deleting:
 		return stateReleased
-	case m.Deleting && m.Drained && !m.PreDrain:
+	case m.Deleting && m.AtPreTerminate && !m.PreDrain:
 		return stateDrained
 	case m.Deleting && m.PreDrain:
 		return stateHeld
@@ -203,7 +204,7 @@ func (m Machine) blockedByHooks() bool { return m.Deleting && (m.PreDrain || m.P
 
 // passedPreDrain reports whether core went past the pre-drain hook without a drain, because it knew no Node at that time. It does
 // not drain the Machine any more.
-func (m Machine) passedPreDrain() bool { return m.Drained && m.PreDrain }
+func (m Machine) passedPreDrain() bool { return m.AtPreTerminate && m.PreDrain }
 
 // namesNoNode reports whether the Machine shows nothing by which core could find a Node for it, now or later.
 func (m Machine) namesNoNode() bool {

@@ -77,11 +77,11 @@ var (
 	onMachines = map[string]func(m *Machine, value string){
 		"deleting": func(m *Machine, _ string) { m.Deleting = true },
 		"draining": func(m *Machine, _ string) { m.Deleting, m.PreDrain = true, false },
-		"drained":  func(m *Machine, _ string) { m.Deleting, m.PreDrain, m.Drained = true, false, true },
+		"drained":  func(m *Machine, _ string) { m.Deleting, m.PreDrain, m.AtPreTerminate = true, false, true },
 		"skipped": func(m *Machine, _ string) {
-			m.Deleting, m.PreDrain, m.Drained, m.DrainSkipped = true, false, true, true
+			m.Deleting, m.PreDrain, m.AtPreTerminate, m.DrainSkipped = true, false, true, true
 		},
-		"passed":     func(m *Machine, _ string) { m.Deleting, m.Drained = true, true }, // core went past the pre-drain hook without a drain
+		"passed":     func(m *Machine, _ string) { m.Deleting, m.AtPreTerminate = true, true }, // core went past the pre-drain hook without a drain
 		"detached":   func(m *Machine, _ string) { m.ClaimProviderID, m.Deleting = ReleasedProviderID("c1", m.Name), true },
 		"shown":      func(m *Machine, _ string) { m.ProviderID = m.ClaimProviderID },
 		"was":        func(m *Machine, node string) { m.NodeRef, m.ProviderID = node, "cloud://"+node }, // core still shows its previous node
@@ -116,6 +116,7 @@ var (
 		"answerLost":    func(v *View, _ string) { v.AnswerLost = true },
 		"mayResend":     func(v *View, _ string) { v.MayResend = true },
 		"scaledDown":    func(v *View, _ string) { v.ScaledDown = true },
+		"ended":         func(v *View, minute string) { v.Ended = minutes(float64(number(minute))) },
 		"autoscaled":    func(v *View, _ string) { v.Autoscaled = true },
 		"adopted":       func(v *View, _ string) { v.Adopted = true },
 		"unasked":       func(v *View, _ string) { v.Unasked = true },
