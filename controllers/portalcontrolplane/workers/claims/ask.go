@@ -72,7 +72,8 @@ func (v *View) scaleReached() bool {
 //   - No more workers exist than the portal was asked for. Otherwise they are counted first.
 //   - The nodes at the front of the line are drained or lost, and no Machine has them (removableInOrder). A drain that blocks holds those
 //     behind it.
-//   - They are all that leave. Or one has waited joinTime for others that are still being drained, or whose Machines core has yet to delete.
+//   - They are all that leave. Or one has waited joinTime for others that are still being drained, or whose Machines core has yet to delete. A
+//     portal without an order is asked for all that leave.
 func (p *planner) changeSize() {
 	size := p.Size
 	if size < 0 {
@@ -111,8 +112,8 @@ func (p *planner) makeCertain() {
 // as are going, which is safe. These have to hold:
 //
 //   - No node that stays has yet to be made schedulable (uncordonPending).
-//   - If it is a guess that these nodes go, and not others of their batch, the others are drained too, or insteadTime is over
-//     (waitsForOthers).
+//   - If it is a guess that these nodes go, and not others of their batch, the others are drained too. Unless the user wants them drained
+//     (DrainPossible), insteadTime is enough (waitsForOthers).
 //
 // While it is a guess, a request removes one node, so that a wrong one costs no more than that node. Of a known order, it removes those that
 // go for sure, or one. The next request follows when the nodes were compared (learn).

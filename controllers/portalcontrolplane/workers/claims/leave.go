@@ -58,7 +58,8 @@ func (p *planner) chooseLeaving() {
 
 // chooseInstead chooses the nodes that the portal may remove instead of those that leave: the other nodes of their batch, unless a removal
 // has shown in which order the portal removes these. They are drained too if that is one node or a tenth of all, and leaves more than half
-// of the nodes that stay to the Pods. They are schedulable again when the portal has chosen all: what one removal has shown may be chance.
+// of the nodes that stay to the Pods, or with DrainPossible unless that is all. They are schedulable again when the portal has chosen all: what
+// one removal has shown may be chance.
 // Otherwise the choice is a guess.
 func (p *planner) chooseInstead() {
 	rest := p.line[len(p.leaving):]
@@ -88,8 +89,8 @@ func (p *planner) chooseInstead() {
 		slices.ContainsFunc(rest[:count], func(n *worker) bool { return n.Position == 0 })
 }
 
-// mayGoInstead reports whether the portal may remove the node instead of the last one that leaves. If the user wants every such node drained,
-// that is any node as long as the order is not known.
+// mayGoInstead reports whether the portal may remove the node instead of the last one that leaves. A node of its batch that is drained stays so
+// until it has chosen. If the user wants every such node drained, that is any node as long as the order is not known.
 func (p *planner) mayGoInstead(n *worker) bool {
 	last := p.leaving[len(p.leaving)-1]
 	if p.Order == removal.Random || p.OrderAssumed && p.DrainPossible {

@@ -61,20 +61,20 @@ type Plan struct {
 }
 
 // Decide returns what to do. Each phase answers one question, in the file of its name. The order matters: a phase reads what the ones above it
-// have decided. Any of them may also change how an object should be (claim.want, worker.want), which write compares with how it is, and put into
-// the plan what it alone knows, and when to plan again.
+// have decided. Any of the first seven may also change how an object should be (claim.want, worker.want). write compares that with how it is, and
+// phases 4, 5 and 10 ask whether this plan changes an object already. Each may put into the plan what it alone knows, and when to plan again.
 //
-//	#   phase    question                                                    decides                                read by
-//	1   read     what exists, who has what, and in which order does it go?   claims, workers, line, pooled          2 to 10
-//	2   learn    what has the last scale-down shown?                         Plan.Evidence. Then the plan is ready  workers
-//	3   leave    which nodes go next, and which may go instead?              leaving, instead, surplus, partial     4 to 10
-//	4   hold     what becomes of Machines that are being deleted?            taken                                  5, 6, 8, 9
-//	5   bind     which Machine that stays gets which node?                   taken                                  6, 8, 9
-//	6   pool     which nodes does the pool list?                             list, pooled                           7 to 9
-//	7   protect  which nodes must the autoscaler leave alone?                                                       8
-//	8   write    what differs, and what does the provider drain and delete?  Plan.Writes                            workers
-//	9   report   what does the plan wait for?                                Plan.Draining, Free and the like       workers, conditions
-//	10  ask      how many workers is the portal asked for?                   Plan.Scale, Size, Reached, SizeCertain workers
+//	#   phase    question                                                        decides                                 read by
+//	1   read     what exists, who has what, and in which order does it go?       claims, workers, line, pooled           2 to 10
+//	2   learn    what has the last scale-down shown?                             Plan.Evidence. Then the plan is ready   workers
+//	3   leave    which nodes go next, and which may go instead?                  leaving, instead, surplus, partial      4 to 10
+//	4   hold     what becomes of Machines that are being deleted, or must move?  taken                                   5, 6, 8 to 10
+//	5   bind     which Machine that stays gets which node?                       taken                                   6, 8 to 10
+//	6   pool     which nodes does the pool list?                                 list, pooled                            7 to 9
+//	7   protect  which nodes must the autoscaler leave alone?                                                            8
+//	8   write    what differs, and what does the provider drain and delete?      Plan.Writes                             workers
+//	9   report   what does the plan wait for?                                    Plan.Draining, Free and the like        workers, conditions
+//	10  ask      how many workers is the portal asked for?                       Plan.Scale, Size, Reached, SizeCertain  workers
 func Decide(v View) Plan {
 	p := read(v)
 	if p.learn() {

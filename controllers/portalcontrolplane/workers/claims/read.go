@@ -73,7 +73,7 @@ type planner struct {
 	leaving []*worker
 	// instead are the nodes that the portal may remove instead, and that are drained too.
 	instead []*worker
-	// partial reports that more nodes are surplus than leave. Others follow when core has deleted further Machines.
+	// partial reports that more nodes are surplus than leave: live Machines need them, or they may not go (View.Adopted, View.DrainPossible).
 	partial bool
 	// surplus is the number of workers to remove.
 	surplus int

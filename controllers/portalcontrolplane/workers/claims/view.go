@@ -38,7 +38,8 @@ type View struct {
 	// remove.
 	DrainPossible bool
 	// Before are the nodes that existed before the last scale. ScaledDown reports that this was a scale-down that succeeded and
-	// that was not yet compared with the nodes that it left. Ended is when the last scale-down was seen to have ended, or zero.
+	// that was not yet compared with the nodes that it left. Ended is when the last scale-down was seen to have ended, or zero, as
+	// it is while it runs.
 	Before     []removal.NodeSnapshot
 	ScaledDown bool
 	Ended      time.Time
