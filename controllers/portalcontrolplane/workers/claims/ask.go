@@ -148,7 +148,7 @@ func (p *planner) sure(count int) int {
 }
 
 // drainedOrLost reports whether the first nodes of the line, so many, are drained, or have a Machine and have not been Ready for so long that
-// Kubernetes has evicted their Pods. A roll-out may wait for such Machines for ever.
+// Kubernetes has evicted their Pods. A roll-out may wait for such Machines forever.
 func (p *planner) drainedOrLost(first int) bool {
 	return !slices.ContainsFunc(p.line[:first], func(n *worker) bool {
 		return !p.removableNow(n) && (n.Ready || !n.inUse() || !p.isLost(n.Node))

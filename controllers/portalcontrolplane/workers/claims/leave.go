@@ -59,8 +59,7 @@ func (p *planner) chooseLeaving() {
 // chooseInstead chooses the nodes that the portal may remove instead of those that leave: the other nodes of their batch, unless a removal
 // has shown in which order the portal removes these. They are drained too if that is one node or a tenth of all, and leaves more than half
 // of the nodes that stay to the Pods, or with DrainPossible unless that is all. They are schedulable again when the portal has chosen all: what
-// one removal has shown may be chance.
-// Otherwise the choice is a guess.
+// one removal has shown may be chance. Otherwise the choice is a guess.
 func (p *planner) chooseInstead() {
 	rest := p.line[len(p.leaving):]
 	if len(p.leaving) == 0 {
