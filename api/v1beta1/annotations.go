@@ -85,6 +85,11 @@ func (d Decision) MadeOn(obj metav1.Object, id string) bool {
 	return obj.GetAnnotations()[DecisionAnnotation] == d.About(id)
 }
 
+// ClusterIDAnnotation is set by users, on a PortalControlPlane or, with a ClusterClass, in spec.topology.controlPlane.metadata of the Cluster. Its
+// value is the id of the portal cluster that the object had in another management cluster. An object with it and without spec.clusterID creates
+// no portal cluster.
+const ClusterIDAnnotation = "infrastructure.cluster.x-k8s.io/cluster-id"
+
 // Annotations of the provider on the Nodes of workload clusters. The provider removes them when it lets go of a portal cluster that stays. They
 // remain if the portal is removing nodes then, if the API server of the workload cluster refuses the change, and if the provider cannot reach it.
 const (
@@ -145,4 +150,15 @@ const (
 	// IdentityRequestsPerMinute is optional: the rate limit of the portal account. If the key is missing, it is
 	// that of the standard tier. A limit in the portal's answers takes precedence.
 	IdentityRequestsPerMinute = "requestsPerMinute"
+	// IdentityCreations is optional: CreationsHeld or CreationsAllowed, which is the default.
+	IdentityCreations = "creations"
+)
+
+// Values of IdentityCreations.
+const (
+	// CreationsHeld keeps the provider from creating clusters, networks and VPCs with this identity, until a person allows it. A new
+	// management cluster that gets its objects from Git then creates no second portal clusters.
+	CreationsHeld = "held"
+	// CreationsAllowed lets the provider create clusters, networks and VPCs.
+	CreationsAllowed = "allowed"
 )

@@ -109,6 +109,9 @@ const (
 	// RestoredObjectReason: the object was cloned, moved, restored or replaced, and it is not known whether its portal cluster
 	// exists. Nothing is created until a person sets spec.clusterID or allows a creation.
 	RestoredObjectReason = "RestoredObject"
+	// CreationsHeldReason: the identity's Secret holds creations, so no cluster, network or VPC is created. If the portal cluster of this
+	// object exists, set spec.clusterID. If not, a person allows creations in the Secret.
+	CreationsHeldReason = "CreationsHeld"
 	// CreatingReason: the portal creates the cluster, or the network of a PortalCluster.
 	CreatingReason = "Creating"
 	// PortalClusterGoneReason: the portal does not know the cluster, under the portal user that it belongs to. Nothing is scaled,

@@ -93,6 +93,6 @@ func newCreation(s *scope, t operation.Type, target string) *operation.Operation
 func (r *Reconciler) runner(s *scope, state *operation.State) operation.Runner {
 	return operation.Runner{
 		Object: s.portalCluster, State: state, Writer: r.writer(), Calls: r.Calls, Backoff: &r.memory(s).backoff, Recorder: r.Recorder, Observe: metrics.JobEnded,
-		Portal: s.identity.Portal, Flow: client.ObjectKeyFromObject(s.portalCluster).String() + "/network",
+		Portal: s.identity.Portal, CreationsHeld: s.identity.CreationsHeld, Flow: client.ObjectKeyFromObject(s.portalCluster).String() + "/network",
 	}
 }

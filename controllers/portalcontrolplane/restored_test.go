@@ -336,3 +336,53 @@ func TestCreationFollowsItsPortal(t *testing.T) {
 		}
 	})
 }
+
+// TestAppliedFromGit applies manifests without spec.clusterID to a new management cluster. No second portal cluster is created if the manifest has
+// the id in an annotation, or if the identity holds creations. spec.clusterID is the way out of both.
+func TestAppliedFromGit(t *testing.T) {
+	type row struct {
+		annotated, held bool
+		reason          string
+	}
+	cases(t, map[string]row{
+		"the id is in an annotation":  {true, false, infrav1.RestoredObjectReason},
+		"the identity holds creation": {false, true, infrav1.CreationsHeldReason},
+	}, func(t *testing.T, test row) {
+		e := newEstate(t, emulator.Options{})
+		id := e.another()
+		e.identity.CreationsHeld = test.held
+		key := e.add("fleet", "prod", func(cp *infrav1.PortalControlPlane) {
+			if test.annotated {
+				metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.ClusterIDAnnotation, id)
+			}
+		})
+		for range 3 {
+			if o := e.passes(key)[key]; o.Reason != test.reason || len(e.portal.Clusters()) != 1 {
+				t.Fatalf("%d clusters, %+v", len(e.portal.Clusters()), o)
+			}
+		}
+		e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = id })
+		if o := e.passes(key)[key]; !o.IsDone() || !e.scope(key).Owns() {
+			t.Errorf("with spec.clusterID: %+v", o)
+		}
+	})
+}
+
+// TestCreationsAllowed creates the portal cluster when a person allows creations, or removes the annotation.
+func TestCreationsAllowed(t *testing.T) {
+	manage(t, true, func(e *estate) {
+		e.identity.CreationsHeld = true
+		key := e.add("fleet", "prod", func(cp *infrav1.PortalControlPlane) {
+			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.ClusterIDAnnotation, "cluster-gone")
+		})
+		e.passes(key)
+		e.change(key, func(cp *infrav1.PortalControlPlane) { delete(cp.Annotations, infrav1.ClusterIDAnnotation) })
+		if o := e.passes(key)[key]; !says(o, infrav1.CreationsHeldReason, "set the key to allowed") || e.asked("POST") != 0 {
+			e.Fatalf("%+v, %d creations", o, e.asked("POST"))
+		}
+		e.identity.CreationsHeld = false
+		if o := e.passes(key)[key]; !o.IsDone() || e.asked("POST") != 1 {
+			e.Errorf("%+v, %d creations", o, e.asked("POST"))
+		}
+	})
+}

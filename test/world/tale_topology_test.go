@@ -66,6 +66,7 @@ func (w *World) flavor(file string) (objects []*unstructured.Unstructured) {
 	values := map[string]string{
 		"CLUSTER_NAME": name, "NAMESPACE": namespace, "KUBERNETES_VERSION": oldestVersion, "PORTAL_IDENTITY": "identity", "WORKER_MACHINE_COUNT": "1",
 		"PORTAL_ZONE_ID": "zone-1", "PORTAL_VPC": "default", "PORTAL_SERVICE_OFFERING_ID": "small", "PORTAL_SSH_KEY_PAIR": "ops",
+		"PORTAL_CSI_PROVISIONER": "csi.example", "PORTAL_DISK_OFFERING_ID": "disk",
 	}
 	text := variable.ReplaceAllStringFunc(string(content), func(one string) string {
 		parts := variable.FindStringSubmatch(one)

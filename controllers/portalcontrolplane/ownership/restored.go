@@ -45,10 +45,15 @@ func initializeNew(p *pass.Pass, next *operation.State) {
 }
 
 // HoldRestored holds an object with an earlier life until a person decides: its portal cluster may exist under an id that the object does
-// not know. It is done when a portal cluster may be created.
+// not know, or that only a user may set. It is done when a portal cluster may be created.
 func (k *Owners) HoldRestored(ctx context.Context, p *pass.Pass) outcome.Outcome {
 	cp := p.ControlPlane
+	known := cp.Annotations[infrav1.ClusterIDAnnotation]
 	switch {
+	case known != "":
+		return outcome.StallFor(0, infrav1.RestoredObjectReason, "annotation %s says that portal cluster %s is the one of this object. Set spec.clusterID to "+
+			"this id. A later deletion of this object keeps the cluster, unless spec.deletionPolicy is Delete. If the cluster does not exist any "+
+			"more, remove the annotation", infrav1.ClusterIDAnnotation, known)
 	case p.Record.UID == cp.UID:
 		return outcome.Outcome{}
 	case !infrav1.DecisionRetry.MadeOn(cp, string(cp.UID)):

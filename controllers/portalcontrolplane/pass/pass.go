@@ -193,7 +193,7 @@ func (p *Pass) Runner() operation.Runner {
 		Flow: client.ObjectKeyFromObject(cp).String(), Cluster: cmp.Or(cp.Spec.ClusterID, cp.Spec.ClusterName),
 	}
 	if p.Infrastructure.IsDone() {
-		m.Portal = p.Identity.Portal
+		m.Portal, m.CreationsHeld = p.Identity.Portal, p.Identity.CreationsHeld
 	}
 	return m
 }

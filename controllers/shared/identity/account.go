@@ -4,6 +4,7 @@ package identity
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -40,6 +41,11 @@ func (r *Resolver) config(namespace string, secret *corev1.Secret) (cloud.Config
 			return config, errors.New(infrav1.IdentityRequestsPerMinute + ": must be a whole number of requests, such as 600")
 		}
 		config.RequestsPerMinute = number
+	}
+	switch value(secret, infrav1.IdentityCreations) {
+	case "", infrav1.CreationsAllowed, infrav1.CreationsHeld:
+	default:
+		return config, fmt.Errorf("%s: must be %s or %s", infrav1.IdentityCreations, infrav1.CreationsAllowed, infrav1.CreationsHeld)
 	}
 	return config, nil
 }

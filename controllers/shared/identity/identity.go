@@ -63,6 +63,8 @@ type Identity struct {
 	BaseURL string // of the portal
 	// Shared is the name of the PortalClusterIdentity. It is empty for a Secret of the namespace's own.
 	Shared string
+	// CreationsHeld reports that nothing is created with it (infrav1.CreationsHeld).
+	CreationsHeld bool
 }
 
 // Resolve returns the client for the identity, or an outcome with the problem.
@@ -84,6 +86,7 @@ func (r *Resolver) Resolve(ctx context.Context, namespace string, ref infrav1.Po
 	}
 	id := Identity{
 		Portal: portal, Version: string(from.secret.UID) + "/" + from.secret.ResourceVersion, BaseURL: value(from.secret, infrav1.IdentityBaseURL),
+		CreationsHeld: value(from.secret, infrav1.IdentityCreations) == infrav1.CreationsHeld,
 	}
 	if from.shared != nil {
 		id.Shared = from.shared.Name

@@ -240,6 +240,8 @@ func TestResolve(t *testing.T) {
 		"a limit":                             {infrav1.IdentityRequestsPerMinute, " 600\n", ""},
 		"no request at all":                   {infrav1.IdentityRequestsPerMinute, "0", "requestsPerMinute: must be a whole number"},
 		"a limit in words":                    {infrav1.IdentityRequestsPerMinute, "6e2", "requestsPerMinute: must be a whole number"},
+		"creations held":                      {infrav1.IdentityCreations, "held\n", ""},
+		"held in another word":                {infrav1.IdentityCreations, "hold", "creations: must be allowed or held"},
 		"too many requests":                   {infrav1.IdentityRequestsPerMinute, "1000001", "requestsPerMinute: must be a"},
 	} {
 		t.Run(title, func(t *testing.T) {
@@ -247,7 +249,7 @@ func TestResolve(t *testing.T) {
 			b.resolver.Hosts = &cloud.Hosts{}
 			id, o := b.resolver.Resolve(t.Context(), "default", infrav1.PortalIdentityReference{Name: "id"})
 			if test.says == "" {
-				if !o.IsDone() || id.Portal == nil || id.Version == "" {
+				if held := test.value == "held\n"; !o.IsDone() || id.Portal == nil || id.Version == "" || id.CreationsHeld != held {
 					t.Errorf("%+v %+v", id, o)
 				}
 				return

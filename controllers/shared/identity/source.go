@@ -87,7 +87,7 @@ func (r *Resolver) liveSecret(ctx context.Context, key client.ObjectKey) (*corev
 func checkComplete(key client.ObjectKey, secret *corev1.Secret, err error) outcome.Outcome {
 	if apierrors.IsNotFound(err) {
 		return outcome.StallFor(0, infrav1.IdentityInvalidReason,
-			"Secret %q does not exist in namespace %q. Create it with keys baseURL, email and password (optional: caBundle, totpSeed, account, requestsPerMinute)", key.Name, key.Namespace)
+			"Secret %q does not exist in namespace %q. Create it with keys baseURL, email and password (optional: caBundle, totpSeed, account, requestsPerMinute, creations)", key.Name, key.Namespace)
 	}
 	if err != nil {
 		return outcome.Fail(fmt.Errorf("read identity Secret %q: %w", key.Name, err))

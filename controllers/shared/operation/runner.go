@@ -39,6 +39,8 @@ type Runner struct {
 	Recorder events.EventRecorder
 	// Portal is nil while it cannot be called.
 	Portal *cloud.Client
+	// CreationsHeld: nothing is created (infrav1.CreationsHeld).
+	CreationsHeld bool
 	// Flow names the object to the account's limiter.
 	Flow string
 	// Cluster is the portal cluster's id or name, for the log.
@@ -108,8 +110,13 @@ func (m Runner) intend(pass, detached context.Context, op *Operation) error {
 	return nil
 }
 
-// Refused returns the last refusal or failure of this attempt, as long as it is too early to send the request again.
+// Refused returns why the request must not be sent: creations are held, or the last refusal or failure of this attempt, as long as it is too
+// early to send it again.
 func (m Runner) Refused(op *Operation) (outcome.Outcome, bool) {
+	if m.CreationsHeld && op.creates() {
+		return outcome.StallFor(0, infrav1.CreationsHeldReason, "the identity holds creations (key %s of its Secret), so the portal is not asked for the %s. "+
+			"If the portal has it already, set its id in spec. If not, set the key to %s", infrav1.IdentityCreations, op, infrav1.CreationsAllowed), true
+	}
 	if o, braked := m.braked(op); braked {
 		return o, true
 	}
