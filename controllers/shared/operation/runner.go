@@ -110,24 +110,6 @@ func (m Runner) intend(pass, detached context.Context, op *Operation) error {
 	return nil
 }
 
-// Refused returns why the request must not be sent: creations are held, or the last refusal or failure of this attempt, as long as it is too
-// early to send it again.
-func (m Runner) Refused(op *Operation) (outcome.Outcome, bool) {
-	if m.CreationsHeld && op.creates() {
-		return outcome.StallFor(0, infrav1.CreationsHeldReason, "the identity holds creations (key %s of its Secret), so the portal is not asked for the %s. "+
-			"If the portal has it already, set its id in spec. If not, set the key to %s", infrav1.IdentityCreations, op, infrav1.CreationsAllowed), true
-	}
-	if o, braked := m.braked(op); braked {
-		return o, true
-	}
-	return m.Backoff.Recall(string(op.Type), op.Attempt)
-}
-
-// Refuse remembers that the attempt was refused.
-func (m Runner) Refuse(op *Operation, o outcome.Outcome) outcome.Outcome {
-	return m.Backoff.Refuse(string(op.Type), op.Attempt, o)
-}
-
 // send sends the request of a stored intent and stores the result. ctx must be detached from the reconcile. before is the state
 // before the intent.
 func (m Runner) send(ctx context.Context, before State, send Send) (outcome.Outcome, error) {
