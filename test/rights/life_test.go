@@ -62,6 +62,7 @@ func TestLife(t *testing.T) {
 	id := l.controlPlane.Spec.ClusterID
 	suite.Change(l.Fixture, l.deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = ptr.To[int32](3) })
 	l.AwaitReady(l.cluster, 3)
+	l.tenants()
 	before := l.Changes()
 
 	operator := "operator"
