@@ -74,6 +74,7 @@ Reasons that may need you:
 | `OutcomeUnknown` | the portal's answer to a creation was lost. [Look at the portal](restore.md#a-creation-whose-outcome-is-unknown) |
 | `OwnedByAnother` | another object owns the portal cluster. Delete this Cluster, or [hand over](restore.md#if-the-old-manager-still-runs). Of a PortalMachinePool: the Cluster has two MachinePools. Delete one |
 | `RestoredObject` | the object is a copy, or from a backup. [Decide](restore.md#restoredobject) |
+| `CreationsHeld` | the identity [holds creations](restore.md#start-from-the-portal-and-git). Set `spec.clusterID`, or allow them |
 | `PortalClusterGone` | the portal does not know [the cluster](restore.md#the-portal-cluster-is-gone) |
 | `VersionNotOffered` | set `spec.version` to one of the versions in the message |
 | `UpgradeHeld` | [correct what may stop the upgrade](upgrade.md#before-an-upgrade) |
@@ -123,6 +124,7 @@ The names begin with `infrastructure.cluster.x-k8s.io/`. You set these:
 
 | Annotation | On | Value |
 | --- | --- | --- |
+| `cluster-id` | PortalControlPlane, or `spec.topology.controlPlane.metadata` of the Cluster | the id of its portal cluster, for Git: without `spec.clusterID`, [nothing is created](restore.md#start-from-the-portal-and-git) |
 | `deletion-protection` | Cluster and PortalControlPlane | every value but `""` and `"false"` [refuses their deletion](deletion.md#protect-a-cluster) |
 | `decision` | PortalControlPlane, PortalCluster | `retry:`, `abandon:` or `delete:` and an id, or `trust:` and a portal's address. The condition's message has the command |
 | `user-managed` | the kubeconfig Secret | `"true"`: the kubeconfig [is yours](credentials.md#private-control-planes) |
