@@ -23,7 +23,7 @@ func present(uids ...string) func(*scene) {
 	return func(s *scene) {
 		s.plan = claims.Plan{Counted: len(uids)}
 		for _, uid := range uids {
-			s.plan.Present = append(s.plan.Present, claims.Node{Name: "node-" + uid, UID: uid})
+			s.plan.Present = append(s.plan.Present, claims.Node{NodeID: claims.NodeID{Name: "node-" + uid, UID: uid}})
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (f *failures) node(name string) bool { return slices.Contains(f.concerned, 
 // concernedBy returns the Machine and the Nodes that a write is about. A Machine that moves is about two.
 func concernedBy(w claims.Write) (objects []string) {
 	m, n := w.Machine, w.Node.Seen.Name
-	for _, node := range []string{n, m.Seen.ClaimNode, m.Want.ClaimNode, m.Seen.NodeRef, m.Want.NodeRef} {
+	for _, node := range []string{n, m.Seen.Claim.Name, m.Want.Claim.Name, m.Seen.NodeRef, m.Want.NodeRef} {
 		if node != "" {
 			objects = append(objects, "Node "+node)
 		}

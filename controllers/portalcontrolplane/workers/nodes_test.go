@@ -115,7 +115,7 @@ func some(all map[string]string) map[string]string {
 
 // TestWritesOfAnotherNode checks that a Node which has only the name of the one that was seen is left alone.
 func TestWritesOfAnotherNode(t *testing.T) {
-	seen := claims.Node{Name: "w", UID: "uid-former"}
+	seen := claims.Node{NodeID: claims.NodeID{Name: "w", UID: "uid-former"}}
 	other := nodeWrite(seen, func(n *claims.Node) { n.DrainRules = "rules" })
 	for _, step := range []claims.Step{claims.WriteNode, claims.DrainNode, claims.DeleteNode} {
 		d := newDraining(t, 0, nodeWith())
@@ -198,7 +198,7 @@ func (d *draining) write(w claims.Write) (err error) {
 }
 
 func (d *draining) carryOut(step claims.Step) error {
-	n := claims.Node{Name: "w", UID: "uid-w"}
+	n := claims.Node{NodeID: claims.NodeID{Name: "w", UID: "uid-w"}}
 	return d.write(claims.Write{Step: step, Node: claims.Change[claims.Node]{Seen: n, Want: n}})
 }
 

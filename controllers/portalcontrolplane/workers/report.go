@@ -22,7 +22,7 @@ import (
 // report logs what a write of a plan has changed, and emits an event for the moves that a user watches. A write that changed nothing, such as
 // a step of a drain that evicts Pods, is not reported.
 func report(ctx context.Context, p *pass.Pass, w claims.Write) {
-	machine, node := w.Machine.Seen.Name, cmp.Or(w.Node.Seen.Name, w.Machine.Want.ClaimNode)
+	machine, node := w.Machine.Seen.Name, cmp.Or(w.Node.Seen.Name, w.Machine.Want.Claim.Name)
 	for _, move := range w.Moves() {
 		ctrl.LoggerFrom(ctx).Info(string(move), "Machine", machine, "Node", node, "why", w.Why)
 		switch move {
@@ -36,7 +36,7 @@ func report(ctx context.Context, p *pass.Pass, w claims.Write) {
 			p.EventAbout("Node", node, infrav1.EventNodeDrainEnded, "Drain", "Node %s takes Pods again: %s", node, w.Why)
 		case claims.ChangedNode:
 			p.EventAbout("Machine", machine, infrav1.EventMachineMoved, "Move", "Machine %s moved from Node %s to Node %s: %s",
-				machine, w.Machine.Seen.ClaimNode, node, w.Why)
+				machine, w.Machine.Seen.Claim.Name, node, w.Why)
 		}
 	}
 }

@@ -26,12 +26,12 @@ import (
 func TestReport(t *testing.T) {
 	at := time.Unix(1, 0)
 	node := func(step claims.Step, seen, want claims.DrainState) claims.Write {
-		n := claims.Node{Name: "n1"}
+		n := claims.Node{NodeID: claims.NodeID{Name: "n1"}}
 		return claims.Write{Step: step, Why: "reason", Node: claims.Change[claims.Node]{
-			Seen: claims.Node{Name: n.Name, DrainState: seen}, Want: claims.Node{Name: n.Name, DrainState: want}}}
+			Seen: claims.Node{NodeID: claims.NodeID{Name: n.Name}, DrainState: seen}, Want: claims.Node{NodeID: claims.NodeID{Name: n.Name}, DrainState: want}}}
 	}
 	machine := func(step claims.Step, change func(*claims.Machine)) claims.Write {
-		seen := claims.Machine{Name: "m1", ClaimNode: "n1", ClaimNodeUID: "uid-n1", ClaimProviderID: "portal://c/n1", NodeRef: "n1", PreDrain: true, PreTerminate: true}
+		seen := claims.Machine{Name: "m1", Claim: claims.NodeID{Name: "n1", UID: "uid-n1", ProviderID: "portal://c/n1"}, NodeRef: "n1", PreDrain: true, PreTerminate: true}
 		want := seen
 		change(&want)
 		return claims.Write{Step: step, Why: "reason", Machine: claims.Change[claims.Machine]{Seen: seen, Want: want}}
@@ -57,7 +57,7 @@ func TestReport(t *testing.T) {
 			node(claims.WriteNode, claims.DrainState{Cordoned: true, Drained: at}, claims.DrainState{}), "Made the Node schedulable  n1 reason",
 			"Normal NodeDrainEnded Node n1 takes Pods again: reason"},
 		"another Node": {
-			machine(claims.WriteClaim, func(m *claims.Machine) { m.ClaimNode, m.ClaimNodeUID = "n2", "uid-n2" }), "Moved the Machine to another Node m1 n2 reason",
+			machine(claims.WriteClaim, func(m *claims.Machine) { m.Claim.Name, m.Claim.UID = "n2", "uid-n2" }), "Moved the Machine to another Node m1 n2 reason",
 			"Normal MachineMoved Machine m1 moved from Node n1 to Node n2: reason"},
 		"a write that was not made": {machine(claims.WriteClaim, func(*claims.Machine) {}), "", ""},
 		"nothing that a user watches": {
@@ -157,10 +157,10 @@ func TestEventsOfOnePassDiffer(t *testing.T) {
 	recorder := &related{}
 	p := &pass.Pass{ControlPlane: &infrav1.PortalControlPlane{}, Tools: pass.Tools{Recorder: recorder}}
 	for _, name := range []string{"1", "2"} {
-		drained := claims.Node{Name: "n" + name, DrainState: claims.DrainState{Cordoned: true, Drained: time.Unix(1, 0)}}
-		report(t.Context(), p, claims.Write{Step: claims.WriteNode, Node: claims.Change[claims.Node]{Seen: claims.Node{Name: "n" + name}, Want: drained}})
-		m := claims.Machine{Name: "m" + name, ClaimNode: "a"}
-		report(t.Context(), p, claims.Write{Step: claims.WriteClaim, Machine: claims.Change[claims.Machine]{Seen: m, Want: claims.Machine{Name: m.Name, ClaimNodeUID: "b"}}})
+		drained := claims.Node{NodeID: claims.NodeID{Name: "n" + name}, DrainState: claims.DrainState{Cordoned: true, Drained: time.Unix(1, 0)}}
+		report(t.Context(), p, claims.Write{Step: claims.WriteNode, Node: claims.Change[claims.Node]{Seen: claims.Node{NodeID: claims.NodeID{Name: "n" + name}}, Want: drained}})
+		m := claims.Machine{Name: "m" + name, Claim: claims.NodeID{Name: "a"}}
+		report(t.Context(), p, claims.Write{Step: claims.WriteClaim, Machine: claims.Change[claims.Machine]{Seen: m, Want: claims.Machine{Name: m.Name, Claim: claims.NodeID{UID: "b"}}}})
 	}
 	waits := map[string]string{"m1": "Pod a/b: cannot evict pod", "n2": "Pod a/c: cannot evict pod"}
 	reportBlocked(p, []string{"m1"}, waits, outcome.WaitFor(0, infrav1.DrainingReason, "%s, %s", waits["m1"], waits["n2"]))

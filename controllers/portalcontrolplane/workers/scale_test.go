@@ -85,7 +85,7 @@ func TestLastRequest(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			p, plan := &pass.Pass{State: operation.State{Record: test.record, Last: test.last}}, claims.Plan{}
-			plan.Present = []claims.Node{{UID: "u3"}, {UID: "u1"}, {UID: "u2"}}
+			plan.Present = []claims.Node{{NodeID: claims.NodeID{UID: "u3"}}, {NodeID: claims.NodeID{UID: "u1"}}, {NodeID: claims.NodeID{UID: "u2"}}}
 			_, finished := nodesBefore(p.Last)
 			got := want{finished, changedNothing(p, plan), adopted(p)}
 			if got != test.want {

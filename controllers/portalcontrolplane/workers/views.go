@@ -97,7 +97,7 @@ func machineViews(members Members, recorded *infrav1.WorkerParameters) []claims.
 		view := machineView(m, pm)
 		if !found {
 			// The PortalMachine was deleted by hand, but the Machine still has the Node.
-			view.ClaimProviderID, view.PortalMachineDeleted = view.ProviderID, true
+			view.Claim.ProviderID, view.PortalMachineDeleted = view.ProviderID, true
 		}
 		view.TemplateMismatch = found && recorded != nil && pm.Spec.WorkerParameters != *recorded
 		views = append(views, view)
@@ -119,7 +119,7 @@ func machineView(m clusterv1.Machine, pm infrav1.PortalMachine) claims.Machine {
 		PreTerminate:         metav1.HasAnnotation(m.ObjectMeta, infrav1.PreTerminateHook),
 		AtPreTerminate:       deleting == clusterv1.MachineDeletingWaitingForPreTerminateHookReason && len(othersHooks(&m)) == 0,
 		DrainRules:           rules.String(),
-		ClaimProviderID:      pm.Spec.ProviderID,
+		Claim:                claims.NodeID{ProviderID: pm.Spec.ProviderID},
 		PortalMachineDeleted: !pm.DeletionTimestamp.IsZero(),
 		ProviderID:           m.Spec.ProviderID,
 		NodeRef:              m.Status.NodeRef.Name,
@@ -127,7 +127,7 @@ func machineView(m clusterv1.Machine, pm infrav1.PortalMachine) claims.Machine {
 	// Core skips the drain of a Machine whose PortalMachine is being deleted.
 	view.DrainSkipped = view.AtPreTerminate && !rules.Excluded && (m.Status.Deletion == nil || m.Status.Deletion.NodeDrainStartTime.IsZero())
 	if pm.Spec.Node != nil {
-		view.ClaimNode, view.ClaimNodeUID = pm.Spec.Node.Name, pm.Spec.Node.UID
+		view.Claim.Name, view.Claim.UID = pm.Spec.Node.Name, pm.Spec.Node.UID
 	}
 	return view
 }
@@ -152,7 +152,7 @@ func nodeViews(workers []corev1.Node, pinned map[string]bool, positions map[stri
 	for i := range workers {
 		n := &workers[i]
 		view := claims.Node{
-			Name: n.Name, UID: string(n.UID), ProviderID: n.Spec.ProviderID, Created: n.CreationTimestamp.Time,
+			NodeID: claims.NodeID{Name: n.Name, UID: string(n.UID), ProviderID: n.Spec.ProviderID}, Created: n.CreationTimestamp.Time,
 			Ready: util.IsNodeReady(n), NotReadySince: notReadySince(n, clockBehind),
 			LastMachineSet: n.Annotations[clusterv1.OwnerNameAnnotation], Uninitialized: tainted(n, uninitializedTaint),
 			DrainState: claims.DrainState{

@@ -71,7 +71,7 @@ func TestNodeViews(t *testing.T) {
 	created, moment := time.Unix(0, 0), time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC)
 	stamp := moment.Format(time.RFC3339)
 	plain := func(change func(*claims.Node)) claims.Node {
-		view := claims.Node{Name: "w", UID: "uid-w", Created: created}
+		view := claims.Node{NodeID: claims.NodeID{Name: "w", UID: "uid-w"}, Created: created}
 		change(&view)
 		return view
 	}
@@ -173,7 +173,7 @@ func TestMachineView(t *testing.T) {
 		"bound": {func(m *clusterv1.Machine, pm *infrav1.PortalMachine) {
 			pm.Spec.ProviderID, pm.Spec.Node = "cloud://w", &infrav1.BoundNode{Name: "w", UID: "uid-w"}
 			m.Spec.ProviderID, m.Status.NodeRef.Name = "cloud://v", "v"
-		}, claims.Machine{ClaimProviderID: "cloud://w", ClaimNode: "w", ClaimNodeUID: "uid-w", ProviderID: "cloud://v", NodeRef: "v"}},
+		}, claims.Machine{Claim: claims.NodeID{Name: "w", UID: "uid-w", ProviderID: "cloud://w"}, ProviderID: "cloud://v", NodeRef: "v"}},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -206,10 +206,10 @@ func TestMachineViews(t *testing.T) {
 		portalMachines: []infrav1.PortalMachine{claim("c2", "large"), claim("c1", "small")},
 	}
 	want := []claims.Machine{
-		{Name: "m1", Owner: "/m1", DrainRules: "{}", ProviderID: "cloud://m1", ClaimProviderID: "cloud://c1"},
-		{Name: "m2", Owner: "/m2", DrainRules: "{}", ProviderID: "cloud://m2", ClaimProviderID: "cloud://c2", TemplateMismatch: true},
+		{Name: "m1", Owner: "/m1", DrainRules: "{}", ProviderID: "cloud://m1", Claim: claims.NodeID{ProviderID: "cloud://c1"}},
+		{Name: "m2", Owner: "/m2", DrainRules: "{}", ProviderID: "cloud://m2", Claim: claims.NodeID{ProviderID: "cloud://c2"}, TemplateMismatch: true},
 		// m3 has no PortalMachine yet, and m4's was deleted by hand
-		{Name: "m4", Owner: "/m4", DrainRules: "{}", ProviderID: "cloud://m4", ClaimProviderID: "cloud://m4", Deleting: true, PortalMachineDeleted: true},
+		{Name: "m4", Owner: "/m4", DrainRules: "{}", ProviderID: "cloud://m4", Claim: claims.NodeID{ProviderID: "cloud://m4"}, Deleting: true, PortalMachineDeleted: true},
 	}
 	if diff := gocmp.Diff(want, machineViews(all, &infrav1.WorkerParameters{ServiceOfferingID: "small"})); diff != "" {
 		t.Error(diff)

@@ -126,7 +126,7 @@ func setHook(m *clusterv1.Machine, hook string, on bool) {
 func writePortalMachine(
 	ctx context.Context, writer persist.Writer, machine *clusterv1.Machine, claim *infrav1.PortalMachine, c *claims.Change[claims.Machine],
 ) error {
-	id := c.Want.ClaimProviderID
+	id := c.Want.Claim.ProviderID
 	switch release := claims.IsReleased(id); {
 	case claim == nil && release:
 		return writer.Change(ctx, machine, func() { machine.Spec.ProviderID = id })
@@ -140,6 +140,6 @@ func writePortalMachine(
 	}
 	return writer.Change(ctx, claim, func() {
 		claim.Spec.ProviderID = id
-		claim.Spec.Node = &infrav1.BoundNode{Name: c.Want.ClaimNode, UID: c.Want.ClaimNodeUID}
+		claim.Spec.Node = &infrav1.BoundNode{Name: c.Want.Claim.Name, UID: c.Want.Claim.UID}
 	})
 }

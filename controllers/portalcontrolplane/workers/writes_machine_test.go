@@ -46,7 +46,7 @@ func machineWrite(step claims.Step, change func(*claims.Machine)) claims.Write {
 
 var (
 	hook = machineWrite(claims.WriteMachine, func(m *claims.Machine) { m.PreDrain, m.PreTerminate = true, true })
-	bind = machineWrite(claims.WriteClaim, func(m *claims.Machine) { m.ClaimProviderID, m.ClaimNode, m.ClaimNodeUID = "portal:///w", "w", "uid-w" })
+	bind = machineWrite(claims.WriteClaim, func(m *claims.Machine) { m.Claim.ProviderID, m.Claim.Name, m.Claim.UID = "portal:///w", "w", "uid-w" })
 )
 
 // TestMachineIsDeletedBeforeItIsBound checks that a Machine whose deletion the plan has not seen gets no node.

@@ -34,8 +34,8 @@ func nodeWrite(seen claims.Node, change func(*claims.Node)) claims.Write {
 // TestWritesOfNodes checks what a write changes on a Node, and whether the plan has to be made again, because the Node is not the
 // one of the plan.
 func TestWritesOfNodes(t *testing.T) {
-	name := nodeWrite(claims.Node{Name: "w"}, func(n *claims.Node) { n.ProviderID = "portal:///ours" })
-	free := nodeWrite(claims.Node{Name: "w", DrainState: claims.DrainState{Cordoned: true}}, func(n *claims.Node) { n.DrainState = claims.DrainState{} })
+	name := nodeWrite(claims.Node{NodeID: claims.NodeID{Name: "w"}}, func(n *claims.Node) { n.ProviderID = "portal:///ours" })
+	free := nodeWrite(claims.Node{NodeID: claims.NodeID{Name: "w"}, DrainState: claims.DrainState{Cordoned: true}}, func(n *claims.Node) { n.DrainState = claims.DrainState{} })
 	both := nodeWrite(free.Node.Seen, func(n *claims.Node) { n.DrainState, n.ProviderID = claims.DrainState{}, "portal:///ours" })
 	theirs := func(n *corev1.Node) { n.Spec.ProviderID = "portal:///theirs" }
 	named := func(n *corev1.Node) { n.Spec.ProviderID = "portal:///ours" }

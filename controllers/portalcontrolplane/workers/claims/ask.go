@@ -210,8 +210,8 @@ func (p *planner) removable(n *worker) bool {
 // portal removes nodes. Core may cordon a node until its Machine has forgotten it. A node that cannot be changed is not waited for.
 func (p *planner) uncordonPending() bool {
 	for _, c := range p.claims {
-		left := p.nodeNamed(c.ClaimNode)
-		released := c.blockedByHooks() && IsReleased(c.want.ClaimProviderID)
+		left := p.nodeNamed(c.Claim.Name)
+		released := c.blockedByHooks() && IsReleased(c.want.Claim.ProviderID)
 		if released && !c.PreDrain && left != nil && !left.want.drainingOrDrained() && !left.Refused {
 			return true
 		}

@@ -34,7 +34,7 @@ func (p *planner) bind() {
 		}
 		without = append(without, c)
 		if c.state == stateLost {
-			p.plan.LostNodes = append(p.plan.LostNodes, c.ClaimNode)
+			p.plan.LostNodes = append(p.plan.LostNodes, c.Claim.Name)
 		}
 	}
 	p.rebind()
@@ -151,7 +151,7 @@ func (p *planner) outdatedOf(owner string) (found *claim) {
 // without is why a Machine has no node.
 func (c *claim) without() string {
 	if c.state == stateLost {
-		return fmt.Sprintf("its Node %s is gone", c.ClaimNode)
+		return fmt.Sprintf("its Node %s is gone", c.Claim.Name)
 	}
 	return "it had no Node"
 }
@@ -170,7 +170,7 @@ func (p *planner) completeBind(c *claim) {
 
 // pointAtNode makes the nodeRef name the node of the claim, if the Machine shows the claim and still names another node.
 func (c *claim) pointAtNode() {
-	if c.NodeRef != "" && c.NodeRef != c.at.Name && c.ProviderID == c.ClaimProviderID {
+	if c.NodeRef != "" && c.NodeRef != c.at.Name && c.ProviderID == c.Claim.ProviderID {
 		c.want.NodeRef = c.at.Name
 		c.why.add("it has Node %s", c.at.Name)
 	}
@@ -187,7 +187,7 @@ func (p *planner) bindTo(c *claim, n *worker, why string, args ...any) {
 func (p *planner) moveTo(c *claim, n *worker) {
 	c.noteDrainRules()
 	p.identify(n, "Machine %s gets it", c.Name)
-	c.want.ClaimProviderID, c.want.ClaimNode, c.want.ClaimNodeUID = n.want.ProviderID, n.Name, n.UID
+	c.want.Claim = n.want.NodeID
 	n.taken = true
 }
 

@@ -124,8 +124,8 @@ func (w *world) reconcile(m *model) {
 	}
 	before, pass := *m.read, *m.read
 	m.read = nil
-	if pass.ClaimProviderID != "" && !m.claimGone {
-		pass.ProviderID = pass.ClaimProviderID
+	if pass.Claim.ProviderID != "" && !m.claimGone {
+		pass.ProviderID = pass.Claim.ProviderID
 	}
 	if pass.NodeRef == "" && pass.ProviderID != "" {
 		for _, n := range w.nodes {
@@ -148,11 +148,11 @@ func (w *world) reconcile(m *model) {
 // read begins a pass of the Machine controller. Core has a watch for each kind, so what it reads of the PortalMachine may be older
 // than the Machine.
 func (w *world) read(m *model) {
-	if m.known != m.ClaimProviderID && rapid.Bool().Draw(w.t, "core's copy of the claim is new") {
-		m.known = m.ClaimProviderID
+	if m.known != m.Claim.ProviderID && rapid.Bool().Draw(w.t, "core's copy of the claim is new") {
+		m.known = m.Claim.ProviderID
 	}
 	seen := m.Machine
-	seen.ClaimProviderID = m.known
+	seen.Claim.ProviderID = m.known
 	m.read = &seen
 }
 

@@ -63,7 +63,7 @@ func (c *likeCore) change(line string) {
 		c.nodes[node-1].blocked = false
 	case scan(line, "bind m%d n%d", &number, &node), scan(line, "block m%d n%d", &number, &node):
 		id := fmt.Sprintf("n%d", node)
-		n := &kubeNode{Node: Node{Name: id, UID: id, ProviderID: id, Ready: true}, busy: true, blocked: act == "block"}
+		n := &kubeNode{Node: Node{NodeID: NodeID{Name: id, UID: id, ProviderID: id}, Ready: true}, busy: true, blocked: act == "block"}
 		c.nodes, c.w.nodes = append(c.nodes, n), append(c.w.nodes, n)
 		c.bind(c.machines[number-1], n)
 	case scan(line, "take m%d n%d m%d", &number, &node, &other):
@@ -81,7 +81,7 @@ func (c *likeCore) change(line string) {
 		case "go":
 			m.PreDrain, m.PreTerminate = false, false
 		case "release":
-			m.ClaimProviderID = "released"
+			m.Claim.ProviderID = "released"
 			c.rest("")
 			m.NodeRef = ""
 		}
@@ -91,7 +91,7 @@ func (c *likeCore) change(line string) {
 }
 
 func (c *likeCore) bind(m *model, n *kubeNode) {
-	m.PreDrain, m.PreTerminate, m.ClaimProviderID = true, true, n.ProviderID
+	m.PreDrain, m.PreTerminate, m.Claim.ProviderID = true, true, n.ProviderID
 }
 
 // rest lets core act until nothing changes, and returns the state. did is what the real core did.
@@ -113,7 +113,7 @@ func (c *likeCore) rest(did string) string {
 			w.roll(d)
 			w.replicate(d)
 			for _, m := range slices.Clone(w.machines) {
-				m.known = m.ClaimProviderID
+				m.known = m.Claim.ProviderID
 				w.reconcile(m)
 			}
 		}

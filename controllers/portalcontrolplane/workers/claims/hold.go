@@ -20,7 +20,7 @@ func (p *planner) undoDrains() {
 		if !c.wasDraining() || p.Activity == RemovingNodes {
 			continue
 		}
-		if node := p.nodeNamed(c.ClaimNode); node != nil && node.Cordoned {
+		if node := p.nodeNamed(c.Claim.Name); node != nil && node.Cordoned {
 			node.want.DrainState = DrainState{}
 			node.why.add("Machine %s is not being deleted any more", c.Name)
 		}
@@ -150,7 +150,7 @@ func (p *planner) releaseHeld(c *claim) {
 func (p *planner) detach(c *claim, why string) {
 	c.why.add("%s", why)
 	c.noteDrainRules()
-	c.want.ClaimProviderID = ReleasedProviderID(p.ClusterID, c.Name)
+	c.want.Claim.ProviderID = ReleasedProviderID(p.ClusterID, c.Name)
 }
 
 // noteDrainRules notes the rules of a Machine on the node that it gives up. The provider drains the node by these rules if no other Machine
@@ -168,9 +168,9 @@ func (c *claim) noteDrainRules() {
 // forgetNode removes the nodeRef of a released Machine once the Machine shows the providerID that no Node has. Core cannot
 // drain the node for it any more then, so a node that stays is made schedulable. The hooks go last.
 func (p *planner) forgetNode(c *claim) {
-	left := p.nodeNamed(c.ClaimNode) // core drains by name
+	left := p.nodeNamed(c.Claim.Name) // core drains by name
 	switch {
-	case c.ProviderID != c.ClaimProviderID && (c.ProviderID != "" || c.ClaimNodeUID != "" && !c.PortalMachineDeleted):
+	case c.ProviderID != c.Claim.ProviderID && (c.ProviderID != "" || c.Claim.UID != "" && !c.PortalMachineDeleted):
 		// core has not copied the providerID yet. Even if the Machine shows none, core may be about to write the previous one
 	case c.NodeRef != "":
 		c.want.NodeRef = ""

@@ -70,10 +70,10 @@ func (all *moves) ofMachine(seen, want Machine) {
 }
 
 func (all *moves) ofClaim(seen, want Machine) {
-	hadNode := seen.ClaimNode != "" && !IsReleased(seen.ClaimProviderID)
+	hadNode := seen.Claim.Name != "" && !IsReleased(seen.Claim.ProviderID)
 	switch {
-	case seen.ClaimProviderID == want.ClaimProviderID && seen.ClaimNodeUID == want.ClaimNodeUID:
-	case IsReleased(want.ClaimProviderID):
+	case seen.Claim == want.Claim:
+	case IsReleased(want.Claim.ProviderID):
 		all.add(true, "Released the Machine from its Node")
 	default:
 		all.add(hadNode, ChangedNode)

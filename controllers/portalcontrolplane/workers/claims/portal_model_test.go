@@ -36,7 +36,7 @@ func (w *world) addNode(created time.Time) {
 
 // newNode returns a node with its providerID, if the portal sets it. If its cloud controller does so later, no Pods run on the node until then.
 func (w *world) newNode(name, id string, created time.Time) *kubeNode {
-	n := &kubeNode{Node: Node{Name: name, UID: "uid-" + w.name("u"), Created: created, Ready: true}, running: true, busy: true, job: w.jobs}
+	n := &kubeNode{Node: Node{NodeID: NodeID{Name: name, UID: "uid-" + w.name("u")}, Created: created, Ready: true}, running: true, busy: true, job: w.jobs}
 	if !w.ids {
 		return n
 	}
@@ -194,7 +194,7 @@ func (w *world) fails() {
 // uncertain such a node is presumed to be gone (doc.go), and another one may be removed in its place.
 func (w *world) presumedGone() bool {
 	return slices.ContainsFunc(w.running(), func(n *kubeNode) bool {
-		held := slices.ContainsFunc(w.machines, func(m *model) bool { return m.ClaimNodeUID == n.UID })
+		held := slices.ContainsFunc(w.machines, func(m *model) bool { return m.Claim.UID == n.UID })
 		return !n.Ready && !held && w.clock.Sub(n.NotReadySince) >= leftOverTime
 	})
 }

@@ -146,7 +146,7 @@ func (w *world) move() {
 	w.looked, w.unfinished = nil, nil
 	for _, m := range w.machines {
 		m.Deleting, m.AtPreTerminate, m.NodeRef, m.read, m.claimGone = false, false, "", nil, false
-		m.known = m.ClaimProviderID
+		m.known = m.Claim.ProviderID
 	}
 	w.movePool()
 }
@@ -204,7 +204,7 @@ func (w *world) lap() {
 		w.replicate(d)
 	}
 	for _, m := range slices.Clone(w.machines) {
-		m.known = m.ClaimProviderID
+		m.known = m.Claim.ProviderID
 		w.reconcile(m)
 	}
 	w.reconcilePool()
@@ -278,7 +278,7 @@ func (w *world) rest() {
 // claimed node that is not Ready is gone, its Machine stays, and a roll-out waits for that Machine to become Ready.
 func (w *world) waiting() string {
 	unclear := slices.ContainsFunc(w.machines, func(m *model) bool {
-		n := w.node(m.ClaimNodeUID)
+		n := w.node(m.Claim.UID)
 		return n != nil && !n.Ready
 	})
 	for _, m := range w.machines {
@@ -340,7 +340,7 @@ func (w *world) quiet() bool {
 	}
 	held := map[string]bool{}
 	for _, m := range w.machines {
-		if m.Deleting || m.revision != m.deployment.revision || !w.ready(m) || held[m.NodeRef] || m.NodeRef != m.ClaimNode {
+		if m.Deleting || m.revision != m.deployment.revision || !w.ready(m) || held[m.NodeRef] || m.NodeRef != m.Claim.Name {
 			return false
 		}
 		held[m.NodeRef] = true

@@ -122,8 +122,8 @@ func read(v View) *planner {
 func (p *planner) readMachines(at map[string]*worker) {
 	for _, m := range p.Machines {
 		p.owners[m.MachineSet] = m.Owner
-		c := &claim{Machine: m, want: m, at: at[m.ClaimNodeUID]}
-		if IsReleased(m.ClaimProviderID) {
+		c := &claim{Machine: m, want: m, at: at[m.Claim.UID]}
+		if IsReleased(m.Claim.ProviderID) {
 			c.at = nil
 		}
 		c.state = m.state(c.at != nil)
@@ -174,7 +174,7 @@ func (p *planner) unaskedStay() int {
 func (p *planner) present() []Node {
 	held := map[string]bool{}
 	for _, m := range p.Machines {
-		held[m.ClaimNodeUID] = held[m.ClaimNodeUID] || !IsReleased(m.ClaimProviderID)
+		held[m.Claim.UID] = held[m.Claim.UID] || !IsReleased(m.Claim.ProviderID)
 	}
 	plausible := keep(p.Nodes, func(n Node) bool { return n.Ready || held[n.UID] })
 	excess := len(p.Nodes) - p.Size
@@ -271,7 +271,7 @@ func (p *planner) needed() (n int) {
 // claimed reports whether a Machine holds the Node, or shows it.
 func (p *planner) claimed(n Node) bool {
 	return slices.ContainsFunc(p.claims, func(c *claim) bool {
-		return c.NodeRef == n.Name || c.ClaimNodeUID == n.UID && !IsReleased(c.ClaimProviderID)
+		return c.NodeRef == n.Name || c.Claim.UID == n.UID && !IsReleased(c.Claim.ProviderID)
 	})
 }
 

@@ -100,7 +100,7 @@ func (w *world) judgeNamed(size int) {
 	}
 	for _, n := range line[:count] {
 		for _, m := range w.machines {
-			if m.NodeRef == n.Name || m.ClaimNodeUID == n.UID && !IsReleased(m.ClaimProviderID) {
+			if m.NodeRef == n.Name || m.Claim.UID == n.UID && !IsReleased(m.Claim.ProviderID) {
 				w.dump()
 				w.fail("asked for %d workers, so %s goes, and Machine %s names it", size, n.Name, m.Name)
 			}

@@ -100,8 +100,8 @@ type Machine struct {
 	AtPreTerminate   bool // core waits at the pre-terminate hook, and for ours alone
 	DrainSkipped     bool // core came to that hook without a drain, although it knew the Node
 
-	// ClaimProviderID, ClaimNode and ClaimNodeUID are from the spec of the PortalMachine.
-	ClaimProviderID, ClaimNode, ClaimNodeUID string
+	// Claim names the node, in the spec of the PortalMachine.
+	Claim NodeID
 	// DrainRules are the rules for the drain of its node, as they are noted on the Node.
 	DrainRules string
 	// PortalMachineDeleted reports that the PortalMachine is deleted or being deleted. Core copies nothing from it any more.
@@ -110,11 +110,14 @@ type Machine struct {
 	ProviderID, NodeRef string
 }
 
+// NodeID identifies a Node. A Node that joins again under its name has another UID, and the portal may give it the same providerID.
+type NodeID struct{ Name, UID, ProviderID string }
+
 // Node is a worker Node of the workload cluster.
 type Node struct {
-	Name, UID, ProviderID string
-	Created               time.Time
-	Ready                 bool
+	NodeID
+	Created time.Time
+	Ready   bool
 
 	DrainState
 	Uninitialized      bool      // the portal's cloud controller has yet to set its providerID, or what else it sets
@@ -183,7 +186,7 @@ func (n Node) idIn(clusterID string) string {
 // being deleted counts as none: moving or restoring its objects has dropped the deletion.
 func (m Machine) state(nodeExists bool) state {
 	switch {
-	case IsReleased(m.ClaimProviderID) && m.Deleting:
+	case IsReleased(m.Claim.ProviderID) && m.Deleting:
 		return stateReleased
 	case m.Deleting && m.AtPreTerminate && !m.PreDrain:
 		return stateDrained
@@ -191,7 +194,7 @@ func (m Machine) state(nodeExists bool) state {
 		return stateHeld
 	case m.Deleting && m.PreTerminate:
 		return stateDraining
-	case m.ClaimNodeUID == "" || IsReleased(m.ClaimProviderID):
+	case m.Claim.UID == "" || IsReleased(m.Claim.ProviderID):
 		return stateUnbound
 	case !nodeExists:
 		return stateLost
@@ -209,7 +212,7 @@ func (m Machine) passedPreDrain() bool { return m.AtPreTerminate && m.PreDrain }
 
 // namesNoNode reports whether the Machine shows nothing by which core could find a Node for it, now or later.
 func (m Machine) namesNoNode() bool {
-	return m.ClaimProviderID == "" && m.ProviderID == "" && m.NodeRef == ""
+	return m.Claim.ProviderID == "" && m.ProviderID == "" && m.NodeRef == ""
 }
 
 // wasDraining reports whether the Machine has the hooks of a Machine that is being drained, and is not being deleted.

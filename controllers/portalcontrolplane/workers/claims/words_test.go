@@ -21,7 +21,7 @@ func minutes(n float64) time.Time { return epoch.Add(time.Duration(n * float64(t
 func node(name string) Node {
 	var age int
 	_, _ = fmt.Sscanf(name, "n%d", &age)
-	return Node{Name: name, UID: "uid-" + name, ProviderID: "cloud://" + name, Batch: name, Ready: true, Created: minutes(float64(age))}
+	return Node{NodeID: NodeID{Name: name, UID: "uid-" + name, ProviderID: "cloud://" + name}, Batch: name, Ready: true, Created: minutes(float64(age))}
 }
 
 // machine returns Machine m1, m2, … It holds the given node ("" for none) and is younger the higher its number.
@@ -31,8 +31,8 @@ func machine(name, on string) Machine {
 	m := Machine{Name: name, Created: minutes(float64(age))}
 	if on != "" {
 		m.PreDrain, m.PreTerminate = true, true
-		m.ClaimNode, m.ClaimNodeUID, m.ClaimProviderID = on, "uid-"+on, "cloud://"+on
-		m.ProviderID, m.NodeRef = m.ClaimProviderID, on
+		m.Claim.Name, m.Claim.UID, m.Claim.ProviderID = on, "uid-"+on, "cloud://"+on
+		m.ProviderID, m.NodeRef = m.Claim.ProviderID, on
 	}
 	return m
 }
@@ -82,8 +82,8 @@ var (
 			m.Deleting, m.PreDrain, m.AtPreTerminate, m.DrainSkipped = true, false, true, true
 		},
 		"passed":     func(m *Machine, _ string) { m.Deleting, m.AtPreTerminate = true, true }, // core went past the pre-drain hook without a drain
-		"detached":   func(m *Machine, _ string) { m.ClaimProviderID, m.Deleting = ReleasedProviderID("c1", m.Name), true },
-		"shown":      func(m *Machine, _ string) { m.ProviderID = m.ClaimProviderID },
+		"detached":   func(m *Machine, _ string) { m.Claim.ProviderID, m.Deleting = ReleasedProviderID("c1", m.Name), true },
+		"shown":      func(m *Machine, _ string) { m.ProviderID = m.Claim.ProviderID },
 		"was":        func(m *Machine, node string) { m.NodeRef, m.ProviderID = node, "cloud://"+node }, // core still shows its previous node
 		"ref":        func(m *Machine, node string) { m.NodeRef = node },
 		"blank":      func(m *Machine, _ string) { m.ProviderID, m.NodeRef = "", "" },
@@ -219,8 +219,8 @@ func (w Write) brief() string {
 		return "one hook of " + m.Name
 	case w.Step == DrainNode:
 		return "evict " + w.Node.Seen.Name
-	case w.Step == WriteClaim && !IsReleased(m.ClaimProviderID):
-		m.Name += "/" + m.ClaimNode
+	case w.Step == WriteClaim && !IsReleased(m.Claim.ProviderID):
+		m.Name += "/" + m.Claim.Name
 	case w.Step == WriteNodeRef && m.NodeRef != "":
 		m.Name += "/" + m.NodeRef
 	}

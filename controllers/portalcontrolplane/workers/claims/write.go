@@ -73,7 +73,7 @@ func (p *planner) add(w Write) { p.plan.Writes = append(p.plan.Writes, w) }
 func (c *claim) differs(step Step) bool {
 	switch step {
 	case WriteClaim:
-		return c.want.ClaimProviderID != c.ClaimProviderID || c.want.ClaimNodeUID != c.ClaimNodeUID
+		return c.want.Claim != c.Claim
 	case WriteNodeRef:
 		return c.want.NodeRef != c.NodeRef
 	}

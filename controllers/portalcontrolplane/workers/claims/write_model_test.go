@@ -31,7 +31,7 @@ func (w *world) carryOut(write Write) bool {
 
 // annotate writes the annotations of a Machine.
 func (w *world) annotate(m *model, seen, want Machine) {
-	n := w.node(seen.ClaimNodeUID)
+	n := w.node(seen.Claim.UID)
 	if seen.PreDrain && !want.PreDrain && want.PreTerminate && n != nil && n.ruler != "" && n.ruler != m.Owner {
 		w.fail("core drains %s, which %s held last, by the rules of %s", n.Name, n.ruler, m.Owner)
 	}
@@ -46,17 +46,17 @@ func (w *world) annotate(m *model, seen, want Machine) {
 
 // bind writes the claim of a Machine.
 func (w *world) bind(m *model, seen, want Machine) {
-	if IsReleased(want.ClaimProviderID) {
-		m.known, m.ClaimProviderID = m.ClaimProviderID, want.ClaimProviderID
+	if IsReleased(want.Claim.ProviderID) {
+		m.known, m.Claim.ProviderID = m.Claim.ProviderID, want.Claim.ProviderID
 		return
 	}
-	n := w.node(want.ClaimNodeUID)
+	n := w.node(want.Claim.UID)
 	if n != nil && n.Uninitialized {
 		w.fail("%s gets %s, which is not initialized", m.Name, n.Name)
 	}
 	if seen.Deleting || !m.Deleting {
-		m.known = m.ClaimProviderID
-		m.ClaimNode, m.ClaimNodeUID, m.ClaimProviderID = want.ClaimNode, want.ClaimNodeUID, want.ClaimProviderID
+		m.known = m.Claim.ProviderID
+		m.Claim.Name, m.Claim.UID, m.Claim.ProviderID = want.Claim.Name, want.Claim.UID, want.Claim.ProviderID
 	}
 	if n != nil && !m.Deleting {
 		n.ruler = m.Owner
