@@ -62,8 +62,8 @@ func applyToNode(n *corev1.Node, seen, want claims.Node) {
 	if want.DrainRules != seen.DrainRules {
 		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.DrainRulesAnnotation, want.DrainRules)
 	}
-	if want.Batch != seen.Batch {
-		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.BatchAnnotation, want.Batch)
+	if want.BatchNoted != seen.BatchNoted {
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.BatchAnnotation, want.BatchNoted)
 	}
 	switch {
 	case want.ScaleDownDisabled == seen.ScaleDownDisabled:

@@ -73,9 +73,6 @@ func viewOf(p *pass.Pass, d Desired) claims.View {
 		Now:           time.Now(),
 	}
 	view.Before, view.ScaledDown = nodesBefore(p.Last)
-	if p.Last.Is(operation.Scale) || p.Last.Is(operation.Upgrade) {
-		view.Batch, view.Older = p.Last.ID, p.Last.Before
-	}
 	if op := p.Op(); op.Is(operation.Scale) {
 		view.Target, view.AnswerLost, view.MayResend = op.Size(), op.Lost(), op.Lost() && op.ResendIn() == 0
 	}
@@ -110,8 +107,7 @@ func machineView(m clusterv1.Machine, pm infrav1.PortalMachine) claims.Machine {
 	view := claims.Machine{
 		Name:                 m.Name,
 		Created:              m.CreationTimestamp.Time,
-		MachineSet:           m.Labels[clusterv1.MachineSetNameLabel],
-		Owner:                cmp.Or(m.Labels[clusterv1.MachineDeploymentNameLabel], m.Labels[clusterv1.MachineSetNameLabel], "/"+m.Name), // no name has a slash
+		Owner:                ownerOf(&m),
 		Outdated:             conditions.GetReason(&m, clusterv1.MachineUpToDateCondition) == clusterv1.MachineNotUpToDateReason,
 		DeleteFirst:          metav1.HasAnnotation(m.ObjectMeta, clusterv1.DeleteMachineAnnotation),
 		Deleting:             !m.DeletionTimestamp.IsZero() || !pm.DeletionTimestamp.IsZero(),
@@ -154,12 +150,12 @@ func nodeViews(workers []corev1.Node, pinned map[string]bool, positions map[stri
 		view := claims.Node{
 			NodeID: claims.NodeID{Name: n.Name, UID: string(n.UID), ProviderID: n.Spec.ProviderID}, Created: n.CreationTimestamp.Time,
 			Ready: util.IsNodeReady(n), NotReadySince: notReadySince(n, clockBehind),
-			LastMachineSet: n.Annotations[clusterv1.OwnerNameAnnotation], Uninitialized: tainted(n, uninitializedTaint),
+			LastOwner: n.Annotations[clusterv1.OwnerNameAnnotation], Uninitialized: tainted(n, uninitializedTaint),
 			DrainState: claims.DrainState{
 				Cordoned: n.Spec.Unschedulable, TaintedByAutoscaler: tainted(n, autoscalerTaint),
 				DrainStarted: timeIn(n, infrav1.DrainStartedAnnotation), Drained: timeIn(n, infrav1.DrainedAnnotation),
 			},
-			Batch:             n.Annotations[infrav1.BatchAnnotation],
+			BatchNoted:        n.Annotations[infrav1.BatchAnnotation],
 			Position:          positions[n.Name],
 			DrainRules:        n.Annotations[infrav1.DrainRulesAnnotation],
 			ScaleDownDisabled: metav1.HasAnnotation(n.ObjectMeta, infrav1.ScaleDownDisabledAnnotation),
@@ -169,6 +165,29 @@ func nodeViews(workers []corev1.Node, pinned map[string]bool, positions map[stri
 		views = append(views, view)
 	}
 	return views
+}
+
+// noteOrigins replaces the MachineSet that last held each Node, whose name core writes on the Node, by the owner of its Machines, and adds the
+// batch of the Node. The last scale or upgrade made the Nodes that are younger than those before it.
+func noteOrigins(nodes []claims.Node, machines []clusterv1.Machine, last *operation.Operation) {
+	owners := map[string]string{}
+	for i := range machines {
+		owners[machines[i].Labels[clusterv1.MachineSetNameLabel]] = ownerOf(&machines[i])
+	}
+	id, older := "", []removal.NodeSnapshot(nil)
+	if last.Is(operation.Scale) || last.Is(operation.Upgrade) {
+		id, older = last.ID, last.Before
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		n.LastOwner = cmp.Or(owners[n.LastOwner], n.LastOwner)
+		n.Batch = removal.MadeBy(removal.NodeSnapshot{UID: n.UID, Created: n.Created.Unix(), Batch: n.BatchNoted}, id, older)
+	}
+}
+
+// ownerOf returns the name of the MachineDeployment or MachineSet that the Machine belongs to. No name has a slash.
+func ownerOf(m *clusterv1.Machine) string {
+	return cmp.Or(m.Labels[clusterv1.MachineDeploymentNameLabel], m.Labels[clusterv1.MachineSetNameLabel], "/"+m.Name)
 }
 
 // notReadySince returns when the Node was last Ready by the manager's clock, or zero if it is Ready or the time is unknown. Where

@@ -15,6 +15,8 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/removal"
 )
 
 // TestTimeIn checks that an annotation with an invalid time, which a person has written, counts as long ago.
@@ -89,7 +91,7 @@ func TestNodeViews(t *testing.T) {
 		"not Ready":                 {nodeWith(condition(corev1.NodeReady, corev1.ConditionUnknown)), false, plain(func(n *claims.Node) { n.NotReadySince = moment })},
 		"cordoned":                  {nodeWith(cordon), false, plain(func(n *claims.Node) { n.Cordoned = true })},
 		"with a providerID":         {nodeWith(func(n *corev1.Node) { n.Spec.ProviderID = "cloud://w" }), false, plain(func(n *claims.Node) { n.ProviderID = "cloud://w" })},
-		"held by a Machine before":  {nodeWith(note(clusterv1.OwnerNameAnnotation, "a-1")), false, plain(func(n *claims.Node) { n.LastMachineSet = "a-1" })},
+		"held by a Machine before":  {nodeWith(note(clusterv1.OwnerNameAnnotation, "a-1")), false, plain(func(n *claims.Node) { n.LastOwner = "a-1" })},
 		"tainted by the autoscaler": {nodeWith(taint(autoscalerTaint)), false, plain(func(n *claims.Node) { n.TaintedByAutoscaler = true })},
 		"not initialized":           {nodeWith(taint(uninitializedTaint)), false, plain(func(n *claims.Node) { n.Uninitialized = true })},
 		"being drained":             {nodeWith(note(infrav1.DrainStartedAnnotation, stamp)), false, plain(func(n *claims.Node) { n.DrainStarted = moment })},
@@ -108,6 +110,30 @@ func TestNodeViews(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestNoteOrigins checks which owner's Machine last held a Node, and which operation made it.
+func TestNoteOrigins(t *testing.T) {
+	machine := clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
+		clusterv1.MachineSetNameLabel: "a-1", clusterv1.MachineDeploymentNameLabel: "a",
+	}}}
+	last := &operation.Operation{ID: "op2", Type: operation.Scale, Before: []removal.NodeSnapshot{{UID: "u1", Created: 1, Batch: "op1"}}}
+	node := func(uid string, created int64, owner, noted string) claims.Node {
+		return claims.Node{NodeID: claims.NodeID{UID: uid}, Created: time.Unix(created, 0), LastOwner: owner, BatchNoted: noted}
+	}
+	nodes := []claims.Node{node("u1", 1, "a-1", ""), node("u2", 2, "b-1", ""), node("u3", 3, "", "op0")}
+	noteOrigins(nodes, []clusterv1.Machine{machine}, last)
+	var got []string
+	for _, n := range nodes {
+		got = append(got, n.LastOwner+" "+n.Batch)
+	}
+	if diff := gocmp.Diff([]string{"a op1", "b-1 op2", " op0"}, got); diff != "" {
+		t.Error(diff)
+	}
+	noteOrigins(nodes[1:2], nil, &operation.Operation{ID: "op3", Type: operation.Delete, Before: last.Before})
+	if nodes[1].Batch != "" {
+		t.Errorf("a deletion has made %s", nodes[1].Batch)
 	}
 }
 
@@ -166,10 +192,10 @@ func TestMachineView(t *testing.T) {
 		"of an older version only":  {condition(clusterv1.MachineUpToDateCondition, metav1.ConditionFalse, "Updating"), claims.Machine{}},
 		"of a MachineDeployment": {func(m *clusterv1.Machine, _ *infrav1.PortalMachine) {
 			m.Labels = map[string]string{clusterv1.MachineSetNameLabel: "a-1", clusterv1.MachineDeploymentNameLabel: "a"}
-		}, claims.Machine{MachineSet: "a-1", Owner: "a", DrainRules: `{"labels":{"cluster.x-k8s.io/deployment-name":"a","cluster.x-k8s.io/set-name":"a-1"}}`}},
+		}, claims.Machine{Owner: "a", DrainRules: `{"labels":{"cluster.x-k8s.io/deployment-name":"a","cluster.x-k8s.io/set-name":"a-1"}}`}},
 		"of a MachineSet": {func(m *clusterv1.Machine, _ *infrav1.PortalMachine) {
 			m.Labels = map[string]string{clusterv1.MachineSetNameLabel: "a-1"}
-		}, claims.Machine{MachineSet: "a-1", Owner: "a-1", DrainRules: `{"labels":{"cluster.x-k8s.io/set-name":"a-1"}}`}},
+		}, claims.Machine{Owner: "a-1", DrainRules: `{"labels":{"cluster.x-k8s.io/set-name":"a-1"}}`}},
 		"bound": {func(m *clusterv1.Machine, pm *infrav1.PortalMachine) {
 			pm.Spec.ProviderID, pm.Spec.Node = "cloud://w", &infrav1.BoundNode{Name: "w", UID: "uid-w"}
 			m.Spec.ProviderID, m.Status.NodeRef.Name = "cloud://v", "v"

@@ -113,6 +113,7 @@ func (k Keeper) decide(ctx context.Context, p *pass.Pass, workload access.Connec
 	view.Ended = k.Memory.endOf(p.Last)
 	view.Machines = machineViews(members, p.Record.Workers)
 	view.Nodes = nodeViews(nodes.Workers, d.pins.on(nodes.Workers), k.Memory.positions, workload.ClockBehind())
+	noteOrigins(view.Nodes, members.Machines, p.Last)
 	for i := range view.Nodes {
 		view.Nodes[i].Refused = k.Memory.failed.node(view.Nodes[i].Name)
 	}

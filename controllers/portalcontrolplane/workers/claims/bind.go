@@ -68,9 +68,9 @@ func (p *planner) chooseOf(nodes []*worker, c *claim) (best *worker) {
 		}
 		score := 1 + 4*oneIf(n.Ready) + 8*oneIf(!n.instead)
 		switch {
-		case n.LastMachineSet == "":
+		case n.LastOwner == "":
 			score++
-		case p.owners[n.LastMachineSet] == c.Owner:
+		case n.LastOwner == c.Owner:
 			score += 2
 		}
 		if score > most {

@@ -3,7 +3,6 @@
 package claims
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -89,9 +88,8 @@ func (w *world) replicate(d *deployment) {
 		own := w.set(d, revision)
 		for n := len(own); n < d.sets[revision]; n++ {
 			name := w.name("m")
-			set := fmt.Sprintf("%s-%d", d.name, revision)
 			w.machines = append(w.machines, &model{deployment: d, revision: revision,
-				Machine: Machine{Name: name, Created: w.clock, Owner: d.name, MachineSet: set, DrainRules: rulesOf(d.name)}})
+				Machine: Machine{Name: name, Created: w.clock, Owner: d.name, DrainRules: rulesOf(d.name)}})
 		}
 		slices.SortStableFunc(own, func(a, b *model) int { return w.rank(a) - w.rank(b) })
 		for i := range max(0, len(own)-d.sets[revision]) {
@@ -135,7 +133,7 @@ func (w *world) reconcile(m *model) {
 		}
 	}
 	if n := w.named(pass.NodeRef); n != nil {
-		n.LastMachineSet = pass.MachineSet
+		n.LastOwner = pass.Owner
 	}
 	if pass.Deleting {
 		w.reconcileDelete(m, &pass)

@@ -38,7 +38,7 @@ func undrained(t *rapid.T, order removal.Order) (lost int) {
 	w := &world{t: t, clock: time.Unix(0, 0), order: order, size: d.replicas, recorded: d.replicas, groups: []*deployment{d}}
 	for len(w.nodes) < w.size {
 		w.addNodes(len(w.nodes) + 1)
-		w.nodes[len(w.nodes)-1].Batch = fmt.Sprintf("op%d", w.jobs)
+		w.nodes[len(w.nodes)-1].BatchNoted = fmt.Sprintf("op%d", w.jobs)
 	}
 	w.settle()
 	for range 2 {

@@ -163,7 +163,7 @@ func (w *world) unasked() bool { return w.gone && len(w.machines) == 0 && w.pool
 // look starts a view. Machines and the record are read before the Nodes.
 func (w *world) look() {
 	v := View{ClusterID: "c1", Desired: w.desired(), Unasked: w.unasked(), Size: w.recorded, SizeUncertain: w.uncertain, Activity: w.operation, Target: w.target, Now: w.clock,
-		Order: w.expected(), OrderAssumed: w.orderAssumed(), Evidence: w.learned, Before: w.before, Batch: w.batch, Older: w.older, ScaledDown: w.compare, Ended: w.ended, AnswerLost: w.lost, MayResend: w.lost && w.clock.Sub(w.asked) >= 30*time.Second, Pool: w.poolView()}
+		Order: w.expected(), OrderAssumed: w.orderAssumed(), Evidence: w.learned, Before: w.before, ScaledDown: w.compare, Ended: w.ended, AnswerLost: w.lost, MayResend: w.lost && w.clock.Sub(w.asked) >= 30*time.Second, Pool: w.poolView()}
 	for _, m := range w.machines {
 		view := m.Machine
 		view.Outdated = m.revision != m.deployment.revision
@@ -204,6 +204,7 @@ func (w *world) view() View {
 		if w.listed {
 			n.Position = i + 1
 		}
+		n.Batch = w.madeBy(n)
 		v.Nodes = append(v.Nodes, n.Node)
 	}
 	return v
@@ -315,10 +316,17 @@ func (w *world) interrupt() {
 func (w *world) snapshot() (all []removal.NodeSnapshot) {
 	for _, n := range w.nodes {
 		one := n.Node.snapshot()
-		one.Batch = removal.MadeBy(one, w.batch, w.older)
+		one.Batch = w.madeBy(n)
 		all = append(all, one)
 	}
 	return all
+}
+
+// madeBy returns the operation that made the node, as the provider finds out.
+func (w *world) madeBy(n *kubeNode) string {
+	noted := n.Node.snapshot()
+	noted.Batch = n.BatchNoted
+	return removal.MadeBy(noted, w.batch, w.older)
 }
 
 func (w *world) running() []*kubeNode {

@@ -57,7 +57,7 @@ func (all *moves) ofNode(seen, want Node) {
 	all.add(!want.Drained.IsZero() && want.Drained != seen.Drained, Drained)
 	all.add(seen.DrainState != want.DrainState && !want.Cordoned, Uncordoned)
 	all.add(seen.DrainRules != want.DrainRules, "Noted the Machine's rules for drains on the Node")
-	all.add(seen.Batch != want.Batch, "Noted on the Node which operation made it")
+	all.add(seen.BatchNoted != want.BatchNoted, "Noted on the Node which operation made it")
 	all.add(!seen.ScaleDownDisabled && want.ScaleDownDisabled, "Kept the cluster autoscaler from removing the Node")
 	all.add(seen.ScaleDownDisabled && !want.ScaleDownDisabled, "Let the cluster autoscaler remove the Node")
 }

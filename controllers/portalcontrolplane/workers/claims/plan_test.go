@@ -75,7 +75,7 @@ func TestBind(t *testing.T) {
 		"nor while it is uncertain whether its machine exists":    {"1/2 uncertain n1 n2:notReady m1/n1 m2", "1 unbound; 1 free"},
 		"Ready nodes first": {"2/2 n1:notReady n2 m1", "hooks m1, bind m1/n2; 1 free"},
 		"a free node goes to the MachineDeployment that held it last": {
-			"2/2 n1:last=b-1 n2:last=a-1 m1:of=a m2:of=b", "hooks m1, hooks m2, bind m1/n2, bind m2/n1",
+			"2/2 n1:last=b n2:last=a m1:of=a m2:of=b", "hooks m1, hooks m2, bind m1/n2, bind m2/n1",
 		},
 		"during an upgrade to a Ready node only": {"2/2 replacing n1:notReady n2 m1 m2", "hooks m1, bind m1/n2; 1 unbound; 1 free"},
 		"not to a node that goes, nor to one that is drained": {

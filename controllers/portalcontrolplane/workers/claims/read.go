@@ -77,9 +77,7 @@ type planner struct {
 	partial bool
 	// surplus is the number of workers to remove.
 	surplus int
-	// owners of the Machines, by MachineSet.
-	owners map[string]string
-	plan   Plan
+	plan    Plan
 }
 
 // graceTime is how long a Node may stay Ready after its machine was removed: Kubernetes waits 50 seconds for its kubelet. Until then, a scale-down
@@ -91,7 +89,7 @@ func read(v View) *planner {
 	if v.MayResend && v.Activity == AddingNodes && v.Desired < v.Target {
 		v.Activity = Idle // nodes that the portal adds and that are not desired any more make no difference
 	}
-	p := &planner{View: v, owners: map[string]string{}}
+	p := &planner{View: v}
 	if unclear := p.SizeUncertain || p.Size < len(p.Nodes); p.Activity == Idle && unclear && !p.hasElapsed(p.Ended, graceTime) {
 		p.Activity, p.Target = RemovingNodes, 0 // nodes that are gone may be Ready still
 	}
@@ -121,7 +119,6 @@ func read(v View) *planner {
 // readMachines finds the node of each Machine's claim. at has the workers by their UIDs.
 func (p *planner) readMachines(at map[string]*worker) {
 	for _, m := range p.Machines {
-		p.owners[m.MachineSet] = m.Owner
 		c := &claim{Machine: m, want: m, at: at[m.Claim.UID]}
 		if IsReleased(m.Claim.ProviderID) {
 			c.at = nil
@@ -141,12 +138,11 @@ func (p *planner) readMachines(at map[string]*worker) {
 
 // noteBatches notes on the nodes which operation made them, and numbers the batches.
 func (p *planner) noteBatches() {
-	for i, n := range p.workers {
-		if by := removal.MadeBy(n.snapshot(), p.Batch, p.Older); by != n.Batch {
-			n.want.Batch = by
-			n.why.add("operation %s made it", by)
+	for _, n := range p.workers {
+		if n.BatchNoted != n.Batch {
+			n.want.BatchNoted = n.Batch
+			n.why.add("operation %s made it", n.Batch)
 		}
-		p.plan.Present[i].Batch = n.want.Batch
 	}
 	numbers := removal.Batches(Snapshot(p.plan.Present))
 	for _, n := range p.workers {

@@ -43,9 +43,6 @@ type View struct {
 	Before     []removal.NodeSnapshot
 	ScaledDown bool
 	Ended      time.Time
-	// Batch is the id of the last scale or upgrade. It made all nodes but the Older ones.
-	Batch string
-	Older []removal.NodeSnapshot
 	// Adopted reports that the cluster was taken over and never scaled by the provider. Its surplus nodes are never removed.
 	Adopted bool
 	// Autoscaled reports that the cluster autoscaler may scale a MachineDeployment of the cluster.
@@ -86,10 +83,9 @@ const (
 
 // Machine is a Machine of Cluster API with its PortalMachine.
 type Machine struct {
-	Name       string
-	Created    time.Time
-	Owner      string // Machines with the same owner may follow each other on a node: the MachineDeployment, else the MachineSet
-	MachineSet string // the MachineSet, whose name core writes on the Machine's Node
+	Name    string
+	Created time.Time
+	Owner   string // Machines with the same owner may follow each other on a node: the MachineDeployment, else the MachineSet
 
 	Outdated         bool // of an older revision of its MachineDeployment. Another kubelet version alone does not count
 	DeleteFirst      bool // annotated to be deleted first
@@ -122,9 +118,10 @@ type Node struct {
 	DrainState
 	Uninitialized      bool      // the portal's cloud controller has yet to set its providerID, or what else it sets
 	NotReadySince      time.Time // when it was last Ready, or zero if unknown
-	LastMachineSet     string    // the MachineSet of the Machine that last held it
+	LastOwner          string    // Machine.Owner of the Machine that last held it, as far as is known, or "" if none has held it
 	DrainRules         string    // the rules for its drain that its last Machine noted, or ""
 	Batch              string    // the id of the operation that made it, or "" if it is older, or made by the creation
+	BatchNoted         string    // what the Node says about that
 	Position           int       // in the portal's list of instances, from 1, or 0 if unknown
 	Pinned             bool      // the autoscaler must leave it alone: a Pod on it must not be evicted, or the user has said so
 	ScaleDownDisabled  bool      // the provider has disabled scaling it down

@@ -21,7 +21,7 @@ func minutes(n float64) time.Time { return epoch.Add(time.Duration(n * float64(t
 func node(name string) Node {
 	var age int
 	_, _ = fmt.Sscanf(name, "n%d", &age)
-	return Node{NodeID: NodeID{Name: name, UID: "uid-" + name, ProviderID: "cloud://" + name}, Batch: name, Ready: true, Created: minutes(float64(age))}
+	return Node{NodeID: NodeID{Name: name, UID: "uid-" + name, ProviderID: "cloud://" + name}, Batch: name, BatchNoted: name, Ready: true, Created: minutes(float64(age))}
 }
 
 // machine returns Machine m1, m2, … It holds the given node ("" for none) and is younger the higher its number.
@@ -53,7 +53,7 @@ var (
 		"nameless":      func(n *Node, _ string) { n.ProviderID = "" },
 		"uninitialized": func(n *Node, _ string) { n.ProviderID, n.Uninitialized = "", true }, // the portal's cloud controller sets its providerID
 		"sameIDAs":      func(n *Node, other string) { n.ProviderID = "cloud://" + other },
-		"last":          func(n *Node, set string) { n.LastMachineSet = set },
+		"last":          func(n *Node, owner string) { n.LastOwner = owner },
 		"tainted":       func(n *Node, _ string) { n.TaintedByAutoscaler = true },
 		"cordoned":      func(n *Node, _ string) { n.Cordoned = true },
 		"failed":        func(n *Node, _ string) { n.Cordoned, n.Ready = true, false },
@@ -67,12 +67,13 @@ var (
 		"protected":     func(n *Node, _ string) { n.ScaleDownDisabled = true },
 		"usersTrue":     func(n *Node, _ string) { n.ScaleDownSetByUser, n.Pinned = true, true },
 		"usersOwn":      func(n *Node, _ string) { n.ScaleDownSetByUser = true },
-		"old":           func(n *Node, _ string) { n.Batch, n.Created = "", epoch },
+		"old":           func(n *Node, _ string) { n.Batch, n.BatchNoted, n.Created = "", "", epoch },
 		"made": func(n *Node, second string) {
-			n.Batch, n.Created = "a", epoch.Add(100*time.Second+time.Duration(number(second))*time.Second)
+			n.Batch, n.BatchNoted, n.Created = "a", "a", epoch.Add(100*time.Second+time.Duration(number(second))*time.Second)
 		},
-		"by": func(n *Node, operation string) { n.Batch = operation },
-		"at": func(n *Node, position string) { n.Position = number(position) },
+		"by":    func(n *Node, operation string) { n.Batch, n.BatchNoted = operation, operation },
+		"found": func(n *Node, operation string) { n.Batch, n.BatchNoted = operation, "" },
+		"at":    func(n *Node, position string) { n.Position = number(position) },
 	}
 	onMachines = map[string]func(m *Machine, value string){
 		"deleting": func(m *Machine, _ string) { m.Deleting = true },
@@ -96,7 +97,7 @@ var (
 		"outdated":   func(m *Machine, _ string) { m.Outdated = true },
 		"first":      func(m *Machine, _ string) { m.DeleteFirst = true },
 		"mismatch":   func(m *Machine, _ string) { m.TemplateMismatch = true },
-		"of":         func(m *Machine, owner string) { m.Owner, m.MachineSet = owner, owner+"-1" },
+		"of":         func(m *Machine, owner string) { m.Owner = owner },
 		"ruled":      func(m *Machine, note string) { m.DrainRules = note },
 	}
 	onClusters = map[string]func(v *View, value string){
@@ -120,7 +121,6 @@ var (
 		"autoscaled":    func(v *View, _ string) { v.Autoscaled = true },
 		"adopted":       func(v *View, _ string) { v.Adopted = true },
 		"unasked":       func(v *View, _ string) { v.Unasked = true },
-		"batch":         func(v *View, operation string) { v.Batch = operation },
 		"pool":          func(v *View, replicas string) { v.Pool = &Pool{Replicas: number(replicas)} },
 		"ending":        func(v *View, _ string) { v.Pool = &Pool{Replicas: 3, Deleting: true} },
 	}
@@ -131,7 +131,6 @@ var (
 		"copied": func(v *View, node string) { v.Pool.Copied = append(v.Pool.Copied, providerID("c1", node)) },
 		"knows":  func(v *View, node string) { v.Pool.Known = append(v.Pool.Known, node) },
 		"others": func(v *View, node string) { v.Pool.Others = append(v.Pool.Others, "cloud://"+node) },
-		"older":  func(v *View, node string) { v.Older = append(v.Older, removal.NodeSnapshot{UID: "uid-" + node}) },
 	}
 )
 

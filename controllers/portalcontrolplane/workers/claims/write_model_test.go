@@ -88,7 +88,7 @@ func (w *world) carryOutNode(write Write) bool {
 	put(&n.ProviderID, seen.ProviderID, want.ProviderID)
 	put(&n.DrainState, seen.DrainState, want.DrainState)
 	put(&n.DrainRules, seen.DrainRules, want.DrainRules)
-	put(&n.Batch, seen.Batch, want.Batch)
+	put(&n.BatchNoted, seen.BatchNoted, want.BatchNoted)
 	put(&n.ScaleDownDisabled, seen.ScaleDownDisabled, want.ScaleDownDisabled)
 	return true
 }
