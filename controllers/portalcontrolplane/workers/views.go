@@ -174,6 +174,7 @@ func noteOrigins(nodes []claims.Node, machines []clusterv1.Machine, last *operat
 	for i := range machines {
 		owners[machines[i].Labels[clusterv1.MachineSetNameLabel]] = ownerOf(&machines[i])
 	}
+	delete(owners, "") // of Machines without a MachineSet, which core does not name on a Node
 	id, older := "", []removal.NodeSnapshot(nil)
 	if last.Is(operation.Scale) || last.Is(operation.Upgrade) {
 		id, older = last.ID, last.Before

@@ -123,7 +123,8 @@ func TestNoteOrigins(t *testing.T) {
 		return claims.Node{NodeID: claims.NodeID{UID: uid}, Created: time.Unix(created, 0), LastOwner: owner, BatchNoted: noted}
 	}
 	nodes := []claims.Node{node("u1", 1, "a-1", ""), node("u2", 2, "b-1", ""), node("u3", 3, "", "op0")}
-	noteOrigins(nodes, []clusterv1.Machine{machine}, last)
+	standalone := clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}
+	noteOrigins(nodes, []clusterv1.Machine{machine, standalone}, last)
 	var got []string
 	for _, n := range nodes {
 		got = append(got, n.LastOwner+" "+n.Batch)
@@ -131,9 +132,13 @@ func TestNoteOrigins(t *testing.T) {
 	if diff := gocmp.Diff([]string{"a op1", "b-1 op2", " op0"}, got); diff != "" {
 		t.Error(diff)
 	}
-	noteOrigins(nodes[1:2], nil, &operation.Operation{ID: "op3", Type: operation.Delete, Before: last.Before})
-	if nodes[1].Batch != "" {
-		t.Errorf("a deletion has made %s", nodes[1].Batch)
+	for title, last := range map[string]*operation.Operation{
+		"a deletion made it":                         {ID: "op3", Type: operation.Delete, Before: last.Before},
+		"nothing is known about the nodes before it": {ID: "op3", Type: operation.Scale},
+	} {
+		if noteOrigins(nodes[1:2], nil, last); nodes[1].Batch != "" {
+			t.Errorf("%s: %s", title, nodes[1].Batch)
+		}
 	}
 }
 
