@@ -86,7 +86,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.loginCommand(), a.doctorCommand(), a.identityCommand(), a.passwordCommand(), a.mfaCommand(),
 		a.versionsCommand(), a.vpcsCommand(), a.networksCommand(), a.clustersCommand(),
-		a.jobsCommand(), a.instancesCommand(), a.volumesCommand(), a.versionCommand(),
+		a.jobsCommand(), a.instancesCommand(), a.volumesCommand(), a.pageCommand(), a.versionCommand(),
 	)
 	return root
 }

@@ -10,6 +10,8 @@
 // (output.go). If it changes something, it passes the call to operate.go, which never abandons a call that was sent, follows the job
 // (follow.go, progress.go), and reports what is known if an answer is lost. exit.go maps all errors to exit codes and advice.
 //
+// One command asks Kubernetes instead of the portal: page.go serves the page of package cloud/emulator/page for a management cluster.
+//
 // Secrets come from the environment, from standard input or from a prompt (terminal.go). They never come from a flag, which every
 // process of the machine can read. They are sent only to the portal, and only the command identity prints them.
 package main

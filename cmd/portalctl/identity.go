@@ -10,19 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
-)
-
-// Keys of the Secret, which are those of the provider's API. A test compares them: importing the API would add all of Kubernetes'
-// machinery to this program.
-const (
-	keyBaseURL  = "baseURL"
-	keyEmail    = "email"
-	keyPassword = "password"
-	keyCABundle = "caBundle"
-	keyTOTPSeed = "totpSeed"
-	keyAccount  = "account"
-	keyLimit    = "requestsPerMinute"
 )
 
 const identityLong = `Print the Secret with the provider's portal user. Its content comes from --url, --email, --ca-file, the password and
@@ -125,21 +114,21 @@ func (a *app) checkIdentity(ctx context.Context, config cloud.Config, check bool
 
 func (a *app) printIdentity(config cloud.Config, at secretMetadata) error {
 	data := map[string][]byte{
-		keyBaseURL:  []byte(config.BaseURL),
-		keyEmail:    []byte(config.Email),
-		keyPassword: []byte(config.Password),
+		infrav1.IdentityBaseURL:  []byte(config.BaseURL),
+		infrav1.IdentityEmail:    []byte(config.Email),
+		infrav1.IdentityPassword: []byte(config.Password),
 	}
 	if len(config.CABundle) > 0 {
-		data[keyCABundle] = config.CABundle
+		data[infrav1.IdentityCABundle] = config.CABundle
 	}
 	if config.TOTPSeed != "" {
-		data[keyTOTPSeed] = []byte(config.TOTPSeed)
+		data[infrav1.IdentityTOTPSeed] = []byte(config.TOTPSeed)
 	}
 	if config.Account != "" {
-		data[keyAccount] = []byte(config.Account)
+		data[infrav1.IdentityAccount] = []byte(config.Account)
 	}
 	if config.RequestsPerMinute != 0 {
-		data[keyLimit] = []byte(strconv.Itoa(config.RequestsPerMinute))
+		data[infrav1.IdentityRequestsPerMinute] = []byte(strconv.Itoa(config.RequestsPerMinute))
 	}
 	if a.output == formatTable {
 		a.output = formatYAML

@@ -36,10 +36,10 @@ func startPortal(t *testing.T, arguments ...string) *user {
 }
 
 // startSandbox starts a sandbox whose jobs take long enough to be visible on the page.
-func startSandbox(t *testing.T) *user {
+func startSandbox(t *testing.T, arguments ...string) *user {
 	t.Helper()
 	browserPath(t) // skips the test before anything starts
-	said := command(t, "Ctrl-C ends everything", nil, "portal-sandbox", "--page-listen=127.0.0.1:0", "--job-duration=6s", "--victim-order=random", "--seed=7")
+	said := command(t, "Ctrl-C ends everything", nil, "portal-sandbox", append([]string{"--page-listen=127.0.0.1:0", "--job-duration=6s", "--victim-order=random", "--seed=7"}, arguments...)...)
 	u := &user{t: t, page: first(t, `in a browser: (\S+)`, said)}
 	for _, export := range regexp.MustCompile(`(?m)^  export ([A-Z_]+=[^$\s]+)$`).FindAllStringSubmatch(said, -1) {
 		u.environment = append(u.environment, export[1])

@@ -4,8 +4,15 @@ package rights
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	. "github.com/onsi/gomega"
@@ -54,9 +61,60 @@ func (l *life) tenants() {
 		l.Expect(user.List(l.Context(), events, client.InNamespace(watched))).To(Succeed(), role)
 		l.Expect(events.Items).NotTo(BeEmpty())
 		scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 3}}
+		l.page(path, role != "portal-scaler")
 		scaled := user.SubResource("scale").Update(l.Context(), l.deployment, client.WithSubResourceBody(scale))
 		l.Expect(scaled == nil).To(Equal(role != "portal-reader"), "%s: %v", role, scaled)
 	}
+}
+
+// page checks that portalctl page shows the Cluster to a user who may see its objects, and says to anybody else which rights are missing.
+func (l *life) page(kubeconfig string, may bool) {
+	l.Helper()
+	said := &progress{lines: make(chan string, 100)}
+	command := exec.CommandContext(l.Context(), box.Binary("portalctl"), "page", "--kubeconfig", kubeconfig, "--namespace", watched, "--listen", "127.0.0.1:0")
+	command.Stderr = said
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	l.Expect(command.Start()).To(Succeed())
+	if !may {
+		l.Expect(command.Wait()).NotTo(Succeed())
+		l.Expect(<-said.lines).To(And(ContainSubstring("forbidden"), ContainSubstring("portal-reader")))
+		return
+	}
+	url := regexp.MustCompile(`http://127\S+`).FindString(<-said.lines)
+	answer, err := http.Get(url + "snapshot")
+	l.Expect(err).NotTo(HaveOccurred())
+	content, err := io.ReadAll(answer.Body)
+	l.Expect(errors.Join(err, answer.Body.Close())).To(Succeed())
+	var shown struct {
+		State struct {
+			Problem  string
+			Clusters []struct {
+				Name, State string
+				Ready       int
+				Nodes       []struct{ Name string }
+			}
+			Jobs []struct{ Kind, Status string }
+		}
+	}
+	l.Expect(json.Unmarshal(content, &shown)).To(Succeed())
+	l.Expect(shown.State.Problem).To(BeEmpty())
+	l.Expect(shown.State.Clusters).To(HaveLen(1), "%s", content)
+	cluster := shown.State.Clusters[0]
+	l.Expect(cluster.Name).To(Equal(name))
+	l.Expect(cluster.State).To(Equal("Running"))
+	l.Expect(cluster.Ready).To(Equal(3))
+	l.Expect(cluster.Nodes).To(HaveLen(3))
+	l.Expect(fmt.Sprint(shown.State.Jobs)).To(Equal("[{scale succeeded} {create succeeded}]"))
+	l.Expect(command.Process.Signal(os.Interrupt)).To(Succeed())
+	l.Expect(command.Wait()).To(Succeed())
+}
+
+// progress passes on what a program says, line by line.
+type progress struct{ lines chan string }
+
+func (p *progress) Write(text []byte) (int, error) {
+	p.lines <- string(text)
+	return len(text), nil
 }
 
 // tenantRoles returns the example's objects for the namespace of the Cluster.

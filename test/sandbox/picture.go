@@ -5,20 +5,24 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/page"
-	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane/workers/claims"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/page/picture"
 )
 
 // workloadTimeout is how long the picture waits for a workload cluster. During an upgrade the API server restarts, and the picture shows no
@@ -53,82 +57,9 @@ func (r *pictureReader) read(ctx context.Context) (page.Kubernetes, error) {
 	if r.options.WithoutCore {
 		return page.Kubernetes{}, nil
 	}
-	machines, portalMachines, controlPlanes := &clusterv1.MachineList{}, &infrav1.PortalMachineList{}, &infrav1.PortalControlPlaneList{}
-	for _, list := range []client.ObjectList{machines, portalMachines, controlPlanes} {
-		if err := r.Client.List(ctx, list); err != nil {
-			return page.Kubernetes{}, err
-		}
-	}
-	clusters, err := r.clusters(ctx, controlPlanes.Items, machines.Items)
-	return page.Kubernetes{
-		Clusters: clusters,
-		Machines: pictured(machines.Items, portalMachines.Items, controlPlanes.Items),
-		Nodes:    r.nodes(ctx),
-	}, err
-}
-
-// pictured returns the Machines in the picture's format, sorted by name. A Machine and its PortalMachine have the same name.
-func pictured(machines []clusterv1.Machine, portalMachines []infrav1.PortalMachine, controlPlanes []infrav1.PortalControlPlane) []page.Machine {
-	ids := map[client.ObjectKey]string{} // of portal clusters, by Cluster
-	for _, c := range controlPlanes {
-		ids[client.ObjectKey{Namespace: c.Namespace, Name: c.Labels[clusterv1.ClusterNameLabel]}] = c.Spec.ClusterID
-	}
-	found := map[client.ObjectKey]*infrav1.PortalMachine{}
-	for i := range portalMachines {
-		found[client.ObjectKeyFromObject(&portalMachines[i])] = &portalMachines[i]
-	}
-	slices.SortFunc(machines, func(a, b clusterv1.Machine) int { // of two Machines on a node, the older one first
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
-	holders := map[infrav1.BoundNode]string{}
-	out := make([]page.Machine, 0, len(machines))
-	for i := range machines {
-		m := &machines[i]
-		shown := page.Machine{
-			Name: m.Name, Cluster: m.Spec.ClusterName, Version: m.Spec.Version,
-			ClusterID: ids[client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}],
-		}
-		node := claimed(found[client.ObjectKeyFromObject(m)])
-		shown.State = machineState(m, found[client.ObjectKeyFromObject(m)])
-		if node != nil {
-			shown.Node = node.Name
-			if holder := holders[*node]; holder != "" && m.DeletionTimestamp.IsZero() {
-				shown.State, shown.From = page.MachineTakeover, holder
-			}
-			holders[*node] = m.Name
-		}
-		out = append(out, shown)
-	}
-	slices.SortFunc(out, func(a, b page.Machine) int { return cmp.Compare(a.Name, b.Name) })
-	return out
-}
-
-// claimed returns the node that a PortalMachine claims, or nil.
-func claimed(claim *infrav1.PortalMachine) *infrav1.BoundNode {
-	if claim == nil || claims.IsReleased(claim.Spec.ProviderID) {
-		return nil
-	}
-	return claim.Spec.Node
-}
-
-// machineState returns the state of a Machine, as far as the Machine and its PortalMachine show it.
-func machineState(m *clusterv1.Machine, claim *infrav1.PortalMachine) page.MachineState {
-	deletion := m.Status.Deletion
-	switch {
-	case claim != nil && claims.IsReleased(claim.Spec.ProviderID):
-		return page.MachineReleased
-	case !m.DeletionTimestamp.IsZero() && deletion != nil && !deletion.WaitForPreTerminateHookStartTime.IsZero():
-		return page.MachineDrained
-	case !m.DeletionTimestamp.IsZero() && deletion != nil && !deletion.NodeDrainStartTime.IsZero():
-		return page.MachineDraining
-	case !m.DeletionTimestamp.IsZero():
-		return page.MachineHeld
-	case claimed(claim) == nil:
-		return page.MachineWaiting
-	case !m.Status.NodeRef.IsDefined():
-		return page.MachineJoining
-	}
-	return page.MachineRunning
+	known, err := picture.Read(ctx, r.Client, r.offered())
+	known.Nodes = r.nodes(ctx)
+	return known, err
 }
 
 // nodes returns the Nodes of the workload clusters. It ignores a cluster whose API server does not answer.
@@ -190,4 +121,17 @@ func (r *pictureReader) workload(ctx context.Context, c emulator.Cluster) client
 	}
 	r.workloads[c.ID] = reader
 	return reader
+}
+
+// act runs the command of an action as a user of the sandbox would, and returns its output.
+func (s *Sandbox) act(ctx context.Context, command string) (string, error) {
+	shell := exec.CommandContext(ctx, "sh", "-c", command)
+	shell.Env = append(os.Environ(), s.Environment()...)
+	shell.Env = append(shell.Env, "PATH="+filepath.Dir(s.Kubectl())+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	output, err := shell.CombinedOutput()
+	text := strings.TrimSpace(string(output))
+	if err != nil {
+		return "", fmt.Errorf("%s: %s", err, cmp.Or(text, "no output"))
+	}
+	return text, nil
 }

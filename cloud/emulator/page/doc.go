@@ -4,6 +4,9 @@
 // account's rate limit, the log of requests, and a timeline of the last minutes of each cluster. If the caller reads a management cluster
 // too, the picture shows Machines and a line from each Machine to the node that it claims, conditions, and actions of a user.
 //
+// Without a portal, it is a picture of a real fleet: portalctl page serves it. The management cluster is the only source then, so what only
+// an emulator knows is not shown: the log, the budgets, faults, counted requests and lost Pods. Its events take the place of the log.
+//
 // The page is HTML, CSS and JavaScript that are embedded in the program (static/). Nothing is built, and nothing is loaded from
 // elsewhere. It shows what [Handler] serves:
 //
@@ -20,7 +23,7 @@
 // # The timeline
 //
 // The history is a list of moments: what differs between two readings of the state, the beginning and the end of each job, and each request
-// that changes something. A stream begins with those that are kept. [Listen] reads the state once a second even if no page is open.
+// that changes something; without a portal, what events tell, and the numbers of workers. A stream begins with those that are kept. [Listen] reads the state once a second even if no page is open.
 //
 // # Limits
 //

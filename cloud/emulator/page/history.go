@@ -16,28 +16,30 @@ import (
 // remembered is how many moments the history keeps. A page that is opened gets all of them.
 const remembered = 4000
 
-// moment is something that the timeline of a cluster shows.
-type moment struct {
+// Moment is something that the timeline of a cluster shows.
+type Moment struct {
 	Time    time.Time  `json:"time"`
 	Cluster string     `json:"cluster,omitempty"` // the portal's id. Empty: of all clusters
-	Kind    momentKind `json:"kind"`
+	Kind    MomentKind `json:"kind"`
 	ID      string     `json:"id,omitempty"`   // of a job or fault, which begins and ends
 	Text    string     `json:"text,omitempty"` // for a person who points at it
 	Workers *workers   `json:"workers,omitempty"`
 }
 
-type momentKind string
+// MomentKind is the kind of a Moment.
+type MomentKind string
 
 // The kinds of moments.
 const (
-	workersChanged  momentKind = "workers"
-	requestMade     momentKind = "request" // that changes something
-	jobBegan        momentKind = "job"
-	jobEnded        momentKind = "job-end"
-	drainBegan      momentKind = "drain"
-	machineReplaced momentKind = "replaced"
-	faultBegan      momentKind = "fault"
-	faultEnded      momentKind = "fault-end"
+	workersChanged  MomentKind = "workers"
+	RequestMade     MomentKind = "request" // that changes something
+	JobBegan        MomentKind = "job"
+	JobEnded        MomentKind = "job-end"
+	DrainBegan      MomentKind = "drain"
+	MachineReplaced MomentKind = "replaced"
+	Warned          MomentKind = "warning"
+	faultBegan      MomentKind = "fault"
+	faultEnded      MomentKind = "fault-end"
 )
 
 // tally counts what the portal was asked since it started.
@@ -55,11 +57,11 @@ type tally struct {
 // history collects the moments from successive readings of the state, the log and the jobs.
 type history struct {
 	tally     tally
-	moments   []moment
+	moments   []Moment
 	forgotten int // moments that are no longer kept
 	logged    int // entries of the log that were read
 	before    state
-	told      map[string]bool   // jobs that are among the moments, by kind of moment and id
+	told      map[string]bool   // jobs that are among the moments, by kind of moment and id; without a portal, moments that Kubernetes knows
 	holders   map[string]string // the Machine that claimed a node last, by node
 }
 
@@ -68,16 +70,21 @@ func (h *history) add(now state, entries []emulator.LogEntry, jobs []emulator.Jo
 	for _, e := range entries {
 		h.tally.count(e)
 		if cluster := askedOf(e); cluster != "" {
-			h.moments = append(h.moments, moment{Time: e.Time, Cluster: cluster, Kind: requestMade, Text: e.String()})
+			h.moments = append(h.moments, Moment{Time: e.Time, Cluster: cluster, Kind: RequestMade, Text: e.String()})
 		}
 	}
 	for _, j := range jobs {
-		h.once(moment{Time: j.Accepted, Cluster: j.ClusterID, Kind: jobBegan, ID: j.ID, Text: string(j.Kind)})
+		h.once(Moment{Time: j.Accepted, Cluster: j.ClusterID, Kind: JobBegan, ID: j.ID, Text: string(j.Kind)})
 		if !j.Ended.IsZero() {
-			h.once(moment{Time: j.Ended, Cluster: j.ClusterID, Kind: jobEnded, ID: j.ID, Text: string(j.Status)})
+			h.once(Moment{Time: j.Ended, Cluster: j.ClusterID, Kind: JobEnded, ID: j.ID, Text: string(j.Status)})
 		}
 	}
-	for _, m := range append(differences(h.before, now), h.replacements(now)...) {
+	h.observe(append(differences(h.before, now), h.replacements(now)...), now, at)
+}
+
+// observe adds what differs between two readings.
+func (h *history) observe(differences []Moment, now state, at time.Time) {
+	for _, m := range differences {
 		m.Time = at
 		h.moments = append(h.moments, m)
 	}
@@ -88,7 +95,7 @@ func (h *history) add(now state, entries []emulator.LogEntry, jobs []emulator.Jo
 }
 
 // once adds a moment of a job unless it was added before.
-func (h *history) once(m moment) {
+func (h *history) once(m Moment) {
 	key := string(m.Kind) + m.ID
 	if h.told == nil {
 		h.told = map[string]bool{}
@@ -100,7 +107,7 @@ func (h *history) once(m moment) {
 }
 
 // from returns the moments after the first n, as far as they are kept, and how many there were in all.
-func (h *history) from(n int) ([]moment, int) {
+func (h *history) from(n int) ([]Moment, int) {
 	return h.moments[min(max(n-h.forgotten, 0), len(h.moments)):], h.forgotten + len(h.moments)
 }
 
@@ -145,7 +152,19 @@ func askedOf(e emulator.LogEntry) string {
 }
 
 // differences returns what a timeline shows of a change of the state, without the time.
-func differences(before, now state) (all []moment) {
+func differences(before, now state) []Moment {
+	all := workersChanges(before, now)
+	drained, drains := drains(before), drains(now)
+	for _, node := range slices.Sorted(maps.Keys(drains)) {
+		if drained[node] == "" {
+			all = append(all, Moment{Cluster: drains[node], Kind: DrainBegan, Text: "drain of node " + node})
+		}
+	}
+	return append(all, faultChanges(before, now)...)
+}
+
+// workersChanges returns the numbers of workers of each cluster in which one has changed.
+func workersChanges(before, now state) (all []Moment) {
 	were := map[string]workers{}
 	for _, c := range before.Clusters {
 		were[c.ID] = c.workers
@@ -153,16 +172,10 @@ func differences(before, now state) (all []moment) {
 	for _, c := range now.Clusters {
 		if was, known := were[c.ID]; !known || !was.equal(c.workers) {
 			is := c.workers
-			all = append(all, moment{Cluster: c.ID, Kind: workersChanged, Workers: &is})
+			all = append(all, Moment{Cluster: c.ID, Kind: workersChanged, Workers: &is})
 		}
 	}
-	drained, drains := drains(before), drains(now)
-	for _, node := range slices.Sorted(maps.Keys(drains)) {
-		if drained[node] == "" {
-			all = append(all, moment{Cluster: drains[node], Kind: drainBegan, Text: "drain of node " + node})
-		}
-	}
-	return append(all, faultChanges(before, now)...)
+	return all
 }
 
 // drains returns the cluster of each node that is being drained, or is drained, by the node's name.
@@ -184,7 +197,7 @@ func drains(s state) map[string]string {
 }
 
 // replacements returns the Machines that have come to claim a node which another one had claimed. That one may have given it back before.
-func (h *history) replacements(now state) (all []moment) {
+func (h *history) replacements(now state) (all []Moment) {
 	claims, holders := map[string]string{}, map[string]string{}
 	for _, m := range h.before.Machines {
 		claims[m.Name] = m.Node
@@ -199,8 +212,8 @@ func (h *history) replacements(now state) (all []moment) {
 			continue
 		}
 		if holder := holders[m.Node]; holder != "" && holder != m.Name {
-			all = append(all, moment{
-				Cluster: m.ClusterID, Kind: machineReplaced, Text: fmt.Sprintf("Machine %s takes over node %s from %s", m.Name, m.Node, holder),
+			all = append(all, Moment{
+				Cluster: m.ClusterID, Kind: MachineReplaced, Text: fmt.Sprintf("Machine %s takes over node %s from %s", m.Name, m.Node, holder),
 			})
 		}
 		holders[m.Node] = m.Name
@@ -210,15 +223,15 @@ func (h *history) replacements(now state) (all []moment) {
 }
 
 // faultChanges returns the faults that have begun, and those that are removed or spent.
-func faultChanges(before, now state) (all []moment) {
+func faultChanges(before, now state) (all []Moment) {
 	for _, f := range now.Faults {
 		if !f.Spent && !strikes(before, f.Fault.ID) {
-			all = append(all, moment{Kind: faultBegan, ID: f.Fault.ID, Text: "fault " + f.Fault.ID})
+			all = append(all, Moment{Kind: faultBegan, ID: f.Fault.ID, Text: "fault " + f.Fault.ID})
 		}
 	}
 	for _, f := range before.Faults {
 		if !f.Spent && !strikes(now, f.Fault.ID) {
-			all = append(all, moment{Kind: faultEnded, ID: f.Fault.ID})
+			all = append(all, Moment{Kind: faultEnded, ID: f.Fault.ID})
 		}
 	}
 	return all

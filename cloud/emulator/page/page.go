@@ -25,12 +25,14 @@ var embedded embed.FS
 
 // Options say what the page shows, and which actions it offers.
 type Options struct {
-	// Portal is shown.
+	// Portal is shown. Nil: the page shows what Kubernetes knows, as far as that can be had without a portal, and offers no changes.
 	Portal *emulator.Portal
 	// Title is the heading of the page. The default is Portal emulator.
 	Title string
 	// Kubernetes reads what the management cluster and the workload clusters know. Nil: the page shows the portal alone.
 	Kubernetes func(context.Context) (Kubernetes, error)
+	// Every is the shortest time between two readings of the state. The default is 250 ms, which is what a person can follow.
+	Every time.Duration
 	// Act runs the command of an Action that Kubernetes offers, and returns its output. Nil: no action can be taken.
 	Act func(ctx context.Context, command string) (string, error)
 	// Step returns the present step of a demonstration, or nil. Nil: this is no demonstration.
@@ -51,7 +53,7 @@ type page struct {
 }
 
 func newPage(options Options) *page {
-	options.Title = cmp.Or(options.Title, "Portal emulator")
+	options.Title, options.Every = cmp.Or(options.Title, "Portal emulator"), cmp.Or(options.Every, interval)
 	return &page{Options: options, streams: make(chan struct{}, maxStreams)}
 }
 
@@ -67,6 +69,9 @@ func (p *page) handler() http.Handler {
 	mux.Handle("GET /", http.FileServerFS(static))
 	mux.HandleFunc("GET /snapshot", p.snapshot)
 	mux.HandleFunc("GET /events", p.events)
+	if p.Portal == nil {
+		return guarded(mux)
+	}
 	admin := p.changing(p.Portal.AdminHandler())
 	for _, change := range []string{"POST /faults", "DELETE /faults", "DELETE /faults/{id}", "PUT /victim-order", "POST /clusters/{id}/repair"} {
 		mux.Handle(change, admin)

@@ -117,7 +117,7 @@ func (e Event) check() error {
 	case logEvent:
 		value = &[]emulator.LogEntry{}
 	case historyEvent:
-		value = &[]moment{}
+		value = &[]Moment{}
 	default:
 		return errors.New("no such event")
 	}

@@ -15,6 +15,7 @@ type Kubernetes struct {
 	Clusters []Cluster
 	Machines []Machine
 	Nodes    []Node
+	Moments  []Moment // shown if the page has no portal, in the order of their times
 }
 
 // Cluster is one Cluster of Cluster API, with the objects that belong to it.
@@ -24,6 +25,15 @@ type Cluster struct {
 	Wanted     int         `json:"wanted"`              // replicas of all MachineDeployments and MachinePools
 	Conditions []Condition `json:"conditions"`
 	Actions    []Action    `json:"actions"`
+	Known      *Known      `json:"-"` // shown if the page has no portal
+}
+
+// Known is what Kubernetes knows about a portal cluster.
+type Known struct {
+	State   string // Running, or what it waits for
+	Version string
+	Size    int // workers that the portal accepted last
+	Ready   int // workers with a Ready Node
 }
 
 // Condition is a condition of one of a Cluster's objects.
@@ -80,7 +90,8 @@ const (
 type Node struct {
 	ClusterID string
 	Name      string
-	State     NodeState // NodeCordoned, NodeDraining, NodeDrained or empty
+	Version   string    // of the kubelet. Only a page without a portal shows it
+	State     NodeState // NodeCordoned, NodeDraining, NodeDrained or empty. A page without a portal shows NodeUp and NodeJoining as well
 	Ready     bool
 }
 
@@ -102,6 +113,8 @@ const (
 type state struct {
 	Title       string                `json:"title"`
 	Step        *Step                 `json:"step,omitempty"`
+	Fleet       bool                  `json:"fleet,omitempty"`   // there is no portal, so what only a portal knows is not shown
+	Minutes     int                   `json:"minutes,omitempty"` // that a timeline shows. The default is 5
 	Tally       tally                 `json:"tally"`
 	ReadOnly    bool                  `json:"readOnly"`
 	Kubernetes  bool                  `json:"kubernetes"`        // Machines are shown
@@ -119,7 +132,7 @@ type state struct {
 type cluster struct {
 	ID      string                `json:"id"`
 	Name    string                `json:"name"`
-	State   emulator.ClusterState `json:"state"`
+	State   emulator.ClusterState `json:"state"` // or Known.State
 	Version string                `json:"version"`
 	workers
 	Nodes []node `json:"nodes"` // oldest first
@@ -151,18 +164,18 @@ type job struct {
 	Kind    emulator.JobKind   `json:"kind"`
 	Cluster string             `json:"cluster,omitempty"` // name, or id of a cluster that is gone
 	Status  emulator.JobStatus `json:"status"`
-	Percent int                `json:"percent"` // of the time that it takes at least. At most 99 until it has ended
-	Seconds int                `json:"seconds"` // since the portal accepted it, or until it ended
+	Percent *int               `json:"percent,omitempty"` // of the time that it takes at least. At most 99 until it has ended. Nil if not known
+	Seconds int                `json:"seconds"`           // since the portal accepted it, or until it ended
 }
 
 // jobsShown is how many jobs the page lists.
 const jobsShown = 12
 
-// read reads everything that the page shows beside the log.
-func (p *page) read(ctx context.Context) state {
+// read reads everything that the page shows beside the log, and the moments that Kubernetes knows.
+func (p *page) read(ctx context.Context) (state, []Moment) {
 	s := state{
-		Title: p.Title, ReadOnly: p.ReadOnly, Kubernetes: p.Options.Kubernetes != nil, VictimOrder: p.Portal.VictimOrder(),
-		Objects: []Cluster{}, Machines: []Machine{}, Budgets: p.Portal.Budgets(), Faults: p.Portal.Faults(),
+		Title: p.Title, ReadOnly: p.ReadOnly, Kubernetes: p.Options.Kubernetes != nil, Fleet: p.Portal == nil,
+		Objects: []Cluster{}, Machines: []Machine{},
 	}
 	if p.Step != nil {
 		s.Step = p.Step()
@@ -175,9 +188,14 @@ func (p *page) read(ctx context.Context) state {
 		}
 		s.Machines, s.Objects = append(s.Machines, known.Machines...), append(s.Objects, known.Clusters...)
 	}
-	s.Clusters = clusters(p.Portal, known)
-	s.Jobs = jobs(p.Portal, time.Now())
-	return s
+	if s.Fleet {
+		s.Minutes, s.Clusters, s.Jobs = fleetMinutes, fleet(known), operations(known, time.Now())
+		s.Budgets, s.Faults = []emulator.Budget{}, []emulator.FaultState{}
+		return s, known.Moments
+	}
+	s.VictimOrder, s.Budgets, s.Faults = p.Portal.VictimOrder(), p.Portal.Budgets(), p.Portal.Faults()
+	s.Clusters, s.Jobs = clusters(p.Portal, known), jobs(p.Portal, time.Now())
+	return s, nil
 }
 
 // clusters returns the portal's clusters, oldest first.
@@ -270,12 +288,13 @@ func jobs(portal *emulator.Portal, now time.Time) []job {
 		if name := names[j.ClusterID]; name != "" {
 			shown.Cluster = name
 		}
-		end := now
+		end, percent := now, 100
 		if j.Ended.IsZero() {
-			shown.Percent = progress(j, now)
+			percent = progress(j, now)
 		} else {
-			end, shown.Percent = j.Ended, 100
+			end = j.Ended
 		}
+		shown.Percent = &percent
 		shown.Seconds = int(end.Sub(j.Accepted).Seconds())
 		out = append(out, shown)
 	}

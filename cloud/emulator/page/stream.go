@@ -125,12 +125,15 @@ func (s *stream) send(event string, data []byte) error {
 
 // logFrom returns the last entries of the portal's log after the first n, and how many entries the log has.
 func (p *page) logFrom(n int) ([]emulator.LogEntry, int) {
+	if p.Portal == nil {
+		return nil, 0
+	}
 	entries, all := p.Portal.RequestLogFrom(n)
 	return entries[max(0, len(entries)-logLength):], all
 }
 
 // historyFrom returns the moments of the history after the first n, and how many there were.
-func (p *page) historyFrom(n int) ([]moment, int) {
+func (p *page) historyFrom(n int) ([]Moment, int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.history.from(n)
@@ -149,21 +152,25 @@ func (p *page) watch(ctx context.Context) {
 	}
 }
 
-// current returns the state as JSON. Streams that ask within the interval share one reading.
+// current returns the state as JSON. Streams that ask before it is due again share one reading.
 func (p *page) current(ctx context.Context) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.state != nil && time.Since(p.stateAt) < interval {
+	if p.state != nil && time.Since(p.stateAt) < p.Every {
 		return p.state, nil
 	}
 	// Others share the reading, so it does not end with the stream that asked first.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
-	now := p.read(ctx)
-	entries, all := p.Portal.RequestLogFrom(p.history.logged)
-	p.history.logged = all
-	p.history.add(now, entries, p.Portal.Jobs(), time.Now())
-	now.Tally = p.history.tally
+	now, moments := p.read(ctx)
+	if p.Portal == nil {
+		p.history.addFleet(now, moments, time.Now())
+	} else {
+		entries, all := p.Portal.RequestLogFrom(p.history.logged)
+		p.history.logged = all
+		p.history.add(now, entries, p.Portal.Jobs(), time.Now())
+		now.Tally = p.history.tally
+	}
 	state, err := json.Marshal(now)
 	if err != nil {
 		return nil, err

@@ -367,6 +367,7 @@ Do not use it to change clusters that the provider manages. The provider restore
 | clusters | `clusters create`, `clusters find` (by name), `clusters config` (the kubeconfig), `clusters scale`, `clusters upgrade`, `clusters delete` |
 | networks and volumes | `vpcs create`, `networks create`, `volumes delete` |
 | jobs | `jobs get` (one look), `jobs wait` (until the job has ended) |
+| a management cluster | `page` (its Clusters in a browser) |
 | the program | `completion`, `version` |
 
 - `doctor` only reads, and says whether the provider can work with the portal and the user.
@@ -375,6 +376,9 @@ Do not use it to change clusters that the provider manages. The provider restore
 - `volumes delete` takes several ids, or `-` for a list on standard input. You can repeat it.
 - `portalctl` cannot list networks, volumes or all clusters, because the API cannot.
 - `mfa disable` turns MFA off for all users of an identity provider.
+- `page` needs no portal, and asks it for nothing. It shows the Clusters of a namespace (`-n`), or of all (`-A`): those with problems first, conditions,
+  Machines with the nodes that they claim, and on a timeline what the events of the last hour tell. It reads with the rights of the Role
+  [portal-reader](tenants.md), writes nothing, and serves on this machine only (`--listen`). For all namespaces, bind the same rules in a ClusterRole.
 
 ### Which portal, and as whom
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package sandbox
+package picture
 
 import (
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/page"
@@ -56,8 +56,6 @@ func TestPictured(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			controlPlane := infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "any", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
-			controlPlane.Spec.ClusterID = "cluster-1"
 			var machines []clusterv1.Machine
 			var portalMachines []infrav1.PortalMachine
 			for i, l := range test.lives {
@@ -68,7 +66,7 @@ func TestPictured(t *testing.T) {
 					portalMachines = append(portalMachines, l.claim(name))
 				}
 			}
-			got := pictured(machines, portalMachines, []infrav1.PortalControlPlane{controlPlane})
+			got := pictured(machines, portalMachines, map[client.ObjectKey]string{keyOf("default", "demo"): "cluster-1"})
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -104,19 +102,4 @@ func (l life) claim(name string) infrav1.PortalMachine {
 		c.Spec.ProviderID = claims.ReleasedProviderID("cluster-1", name)
 	}
 	return c
-}
-
-// TestNodeState checks that nodeState returns the latest stage that a Node's drain has reached.
-func TestNodeState(t *testing.T) {
-	for want, node := range map[page.NodeState]corev1.Node{
-		"":                {},
-		page.NodeCordoned: {Spec: corev1.NodeSpec{Unschedulable: true}},
-		page.NodeDraining: {Spec: corev1.NodeSpec{Unschedulable: true}, ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{infrav1.DrainStartedAnnotation: "now"}}},
-		page.NodeDrained: {Spec: corev1.NodeSpec{Unschedulable: true}, ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-			infrav1.DrainStartedAnnotation: "now", infrav1.DrainedAnnotation: "now"}}},
-	} {
-		if got := nodeState(&node); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
 }

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package sandbox
+package picture
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"maps"
 	"slices"
 	"strings"
 
@@ -43,47 +41,74 @@ type objects struct {
 	runningMachine string // the first by name, if any
 }
 
-// clusters returns the Clusters in the picture's format, sorted by namespace and name.
-func (r *pictureReader) clusters(ctx context.Context, controlPlanes []infrav1.PortalControlPlane, machines []clusterv1.Machine) ([]page.Cluster, error) {
-	clusters, portalClusters := &clusterv1.ClusterList{}, &infrav1.PortalClusterList{}
-	deployments, pools := &clusterv1.MachineDeploymentList{}, &clusterv1.MachinePoolList{}
-	for _, list := range []client.ObjectList{clusters, portalClusters, deployments, pools} {
-		if err := r.Client.List(ctx, list); err != nil {
-			return nil, err
+// contents are the objects of all Clusters that are read.
+type contents struct {
+	clusters       clusterv1.ClusterList
+	machines       clusterv1.MachineList
+	deployments    clusterv1.MachineDeploymentList
+	pools          clusterv1.MachinePoolList
+	portalClusters infrav1.PortalClusterList
+	controlPlanes  infrav1.PortalControlPlaneList
+	portalMachines infrav1.PortalMachineList
+}
+
+func (c *contents) lists() []client.ObjectList {
+	return []client.ObjectList{&c.clusters, &c.machines, &c.deployments, &c.pools, &c.portalClusters, &c.controlPlanes, &c.portalMachines}
+}
+
+// Read returns the Clusters and Machines of a management cluster. versions are those that the portal offers, oldest first.
+func Read(ctx context.Context, reader client.Reader, versions []string) (page.Kubernetes, error) {
+	c := &contents{}
+	for _, list := range c.lists() {
+		if err := reader.List(ctx, list); err != nil {
+			return page.Kubernetes{}, err
 		}
 	}
+	ids := map[client.ObjectKey]string{} // of portal clusters, by Cluster
+	for _, p := range c.controlPlanes.Items {
+		ids[keyOf(p.Namespace, p.Labels[clusterv1.ClusterNameLabel])] = p.Spec.ClusterID
+	}
+	known := page.Kubernetes{Machines: pictured(c.machines.Items, c.portalMachines.Items, ids)}
+	for _, o := range c.objects() {
+		known.Clusters = append(known.Clusters, o.shown(versions))
+	}
+	return known, nil
+}
+
+func keyOf(namespace, name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: namespace, Name: name}
+}
+
+// objects returns the objects of each Cluster, sorted by namespace and name. Objects without a Cluster are not among them.
+func (c *contents) objects() []*objects {
 	all := map[client.ObjectKey]*objects{}
-	for i := range clusters.Items {
-		all[client.ObjectKeyFromObject(&clusters.Items[i])] = &objects{cluster: &clusters.Items[i]}
+	for i := range c.clusters.Items {
+		all[client.ObjectKeyFromObject(&c.clusters.Items[i])] = &objects{cluster: &c.clusters.Items[i]}
 	}
-	of := func(namespace, cluster string) *objects { // objects without a Cluster are not shown
-		return cmp.Or(all[client.ObjectKey{Namespace: namespace, Name: cluster}], &objects{})
+	of := func(namespace, cluster string) *objects { return cmp.Or(all[keyOf(namespace, cluster)], &objects{}) }
+	for i, p := range c.portalClusters.Items {
+		of(p.Namespace, p.Labels[clusterv1.ClusterNameLabel]).portalCluster = &c.portalClusters.Items[i]
 	}
-	for i, p := range portalClusters.Items {
-		of(p.Namespace, p.Labels[clusterv1.ClusterNameLabel]).portalCluster = &portalClusters.Items[i]
+	for i, p := range c.controlPlanes.Items {
+		of(p.Namespace, p.Labels[clusterv1.ClusterNameLabel]).controlPlane = &c.controlPlanes.Items[i]
 	}
-	for i, p := range controlPlanes {
-		of(p.Namespace, p.Labels[clusterv1.ClusterNameLabel]).controlPlane = &controlPlanes[i]
-	}
-	for _, d := range deployments.Items {
+	for _, d := range c.deployments.Items {
 		o := of(d.Namespace, d.Spec.ClusterName)
 		o.deployments = append(o.deployments, d)
 	}
-	for _, p := range pools.Items {
+	for _, p := range c.pools.Items {
 		o := of(p.Namespace, p.Spec.ClusterName)
 		o.pools = append(o.pools, p)
 	}
-	for _, m := range machines {
+	for _, m := range c.machines.Items {
 		o := of(m.Namespace, m.Spec.ClusterName)
 		if m.DeletionTimestamp.IsZero() && m.Status.NodeRef.IsDefined() && (o.runningMachine == "" || m.Name < o.runningMachine) {
 			o.runningMachine = m.Name
 		}
 	}
-	out := make([]page.Cluster, 0, len(all))
-	for i := range clusters.Items { // sorted by namespace and name
-		out = append(out, all[client.ObjectKeyFromObject(&clusters.Items[i])].shown(r.offered()))
-	}
-	return out, nil
+	return slices.SortedFunc(maps.Values(all), func(a, b *objects) int {
+		return cmp.Or(cmp.Compare(a.cluster.Namespace, b.cluster.Namespace), cmp.Compare(a.cluster.Name, b.cluster.Name))
+	})
 }
 
 // shown returns what the picture shows of the objects. versions are those that the portal offers, oldest first.
@@ -177,17 +202,4 @@ func (o *objects) actions(versions []string) (out []page.Action) {
 		add("Roll out", `patch machinedeployment %s --type merge --patch '{"spec":%s}'`, name, change)
 	}
 	return out
-}
-
-// act runs the command of an action as a user of the sandbox would, and returns its output.
-func (s *Sandbox) act(ctx context.Context, command string) (string, error) {
-	shell := exec.CommandContext(ctx, "sh", "-c", command)
-	shell.Env = append(os.Environ(), s.Environment()...)
-	shell.Env = append(shell.Env, "PATH="+filepath.Dir(s.Kubectl())+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	output, err := shell.CombinedOutput()
-	text := strings.TrimSpace(string(output))
-	if err != nil {
-		return "", fmt.Errorf("%s: %s", err, cmp.Or(text, "no output"))
-	}
-	return text, nil
 }

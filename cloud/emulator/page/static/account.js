@@ -13,7 +13,8 @@ export function showJobs(jobs) {
     item.dataset.state = job.status;
     say(item.querySelector(".title"), `${name}: ${job.status}, ${job.seconds} s`);
     const bar = item.querySelector("progress");
-    bar.value = job.percent;
+    if (job.percent === undefined) bar.removeAttribute("value"); // it is not known how far the job is
+    else bar.value = job.percent;
     bar.hidden = ended.includes(job.status);
     bar.setAttribute("aria-label", name);
   });

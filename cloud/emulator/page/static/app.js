@@ -4,12 +4,12 @@
 
 import { byID, say } from "./dom.js";
 import { prepareClusters, showClusters } from "./picture.js";
-import { addMoments, clearTimelines } from "./timeline.js";
+import { addMoments, clearTimelines, showMinutes } from "./timeline.js";
 import { showTally } from "./tally.js";
 import { showBudgets, showJobs } from "./account.js";
 import { prepareTrouble, showTrouble } from "./trouble.js";
 import { clearLog, prepareLog, showLog } from "./log.js";
-import { showNews } from "./news.js";
+import { addNews, forgetEvents, showNews } from "./news.js";
 import { Recording } from "./recording.js";
 
 // How long the page waits before it connects again after the server refused the stream, in milliseconds.
@@ -20,6 +20,8 @@ const recording = document.querySelector("meta[name=recording]")?.content;
 function show(state) {
   say(byID("title"), state.title);
   if (!recording) document.title = state.title; // a recording has a title of its own
+  for (const section of document.querySelectorAll(".portal-only")) section.hidden = Boolean(state.fleet);
+  showMinutes(state.minutes);
   showTally(state);
   say(byID("problem"), state.problem ?? "");
   byID("problem").hidden = !state.problem;
@@ -36,17 +38,22 @@ function follow() {
   events.onopen = () => {
     clearLog(); // the stream sends the end of the log again, and the history
     clearTimelines();
+    forgetEvents();
     say(connection, events.title ?? "Live");
     connection.className = "live";
   };
   events.onerror = () => {
-    say(connection, "No connection. Is the emulator still running?");
+    say(connection, "No connection. Is the program still running?");
     connection.className = "lost";
     if (events.readyState === EventSource.CLOSED) setTimeout(follow, pause); // else the browser connects again
   };
   events.addEventListener("state", (event) => show(JSON.parse(event.data)));
   events.addEventListener("log", (event) => showLog(JSON.parse(event.data)));
-  events.addEventListener("history", (event) => addMoments(JSON.parse(event.data)));
+  events.addEventListener("history", (event) => {
+    const moments = JSON.parse(event.data);
+    addMoments(moments);
+    addNews(moments);
+  });
 }
 
 prepareClusters();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What has changed since the last state, in sentences, for people who do not see the picture and for those who looked away. The newest
-// comes first.
+// What has changed since the last state, in sentences, for people who do not see the picture and for those who looked away. Of a fleet without a
+// portal, it is what the events of the last hour say. The newest comes first.
 
 import { currentTime } from "./clock.js";
 import { byID, el } from "./dom.js";
@@ -12,14 +12,30 @@ const atOnce = 8; // sentences of one change; a screen reader speaks each of the
 let before;
 
 export function showNews(state) {
-  const sentences = before ? news(before, state) : [];
+  const sentences = before && !state.fleet ? news(before, state) : []; // a fleet tells by its events
   before = state;
   const more = sentences.length - atOnce;
   if (more > 0) sentences.splice(atOnce, more, `${more} more changes`);
+  prepend(sentences.map((sentence) => [currentTime(), sentence]));
+}
+
+// addNews adds what the events of a fleet say.
+export function addNews(moments) {
+  if (before?.fleet) prepend(moments.filter(({ kind }) => words.has(kind)).map(({ time, cluster, text }) => [Date.parse(time), `${cluster}: ${text}`]));
+}
+
+const words = new Set(["request", "drain", "replaced", "warning"]); // the moments whose text is a sentence
+
+function prepend(sentences) {
   const list = byID("news");
-  const time = new Date(currentTime()).toLocaleTimeString(undefined, { hour12: false });
-  list.prepend(...sentences.map((sentence) => el("li", {}, el("time", {}, time), ` ${sentence}`)).reverse());
+  const clock = (time) => new Date(time).toLocaleTimeString(undefined, { hour12: false });
+  list.prepend(...sentences.slice(-kept).map(([time, sentence]) => el("li", {}, el("time", {}, clock(time)), ` ${sentence}`)).reverse());
   while (list.children.length > kept) list.lastElementChild.remove();
+}
+
+// forgetEvents makes room for the events of a fleet, which a new connection sends again.
+export function forgetEvents() {
+  if (before?.fleet) clearNews();
 }
 
 export function clearNews() {
@@ -30,14 +46,15 @@ export function clearNews() {
 function news(old, now) {
   return [
     ...differences(old.clusters, now.clusters, (cluster) => cluster.id, clusterNews),
-    ...differences(nodes(old), nodes(now), (node) => node.name, nodeNews),
-    ...differences(old.machines, now.machines, (machine) => machine.name, machineNews),
+    ...differences(nodes(old), nodes(now), (node) => `${node.cluster} ${node.name}`, nodeNews),
+    ...differences(old.machines, now.machines, (machine) => `${machine.clusterId} ${machine.name}`, machineNews),
     ...differences(old.jobs, now.jobs, (job) => job.id, jobNews),
     ...differences(old.faults, now.faults, ({ fault }) => fault.id, faultNews),
   ];
 }
 
-const nodes = (state) => state.clusters.flatMap((cluster) => cluster.nodes);
+// Names are unique within a cluster.
+const nodes = (state) => state.clusters.flatMap((cluster) => cluster.nodes.map((node) => ({ ...node, cluster: cluster.id })));
 
 // differences asks for a sentence about each item that came, went or stayed. An empty one is left out.
 function differences(old, now, keyOf, sentence) {

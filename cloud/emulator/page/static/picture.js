@@ -48,7 +48,7 @@ export function showClusters(state) {
   byID("legend").classList.toggle("alone", !state.kubernetes);
   const groups = arrange(grouped(state));
   byID("no-clusters").hidden = groups.length > 0;
-  say(byID("no-clusters"), state.clusters.length > 0 ? "No cluster fits the filter." : "The portal has no cluster yet.");
+  say(byID("no-clusters"), state.clusters.length > 0 ? "No cluster fits the filter." : state.fleet ? "There is no such Cluster yet." : "The portal has no cluster yet.");
   keyed(byID("cluster-list"), groups, ({ cluster }) => cluster.id, ({ cluster }) => makeCluster(cluster), (article, group) => updateCluster(article, group, state));
 }
 
@@ -79,7 +79,7 @@ function makeBody(cluster, withMachines) {
   lines.setAttribute("aria-hidden", "true"); // each Machine says in words which node it claims
   const stage = el("div", { class: withMachines ? "stage" : "stage alone" }, lines);
   if (withMachines) stage.append(column("Machines", "machines", heading));
-  if (cluster.id !== unplaced) stage.append(column("Nodes at the portal", "nodes", heading));
+  if (cluster.id !== unplaced) stage.append(column("Nodes", "nodes", heading));
   stage.dataset.cluster = cluster.id;
   resized.observe(stage);
   return [...(cluster.id === unplaced ? [] : [makeTimeline()]), ...(withMachines ? [makeObjects()] : []), stage];

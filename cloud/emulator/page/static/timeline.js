@@ -6,11 +6,12 @@
 import { currentTime } from "./clock.js";
 import { keyed, svg } from "./dom.js";
 
-const longest = 5 * 60_000, shortest = 30_000; // milliseconds that a timeline shows
+const shortest = 30_000; // milliseconds that a timeline shows at least
+let longest = 5 * 60_000; // and at most
 const top = 8, plot = 70, jobRow = 90, markRow = 106, axis = 124, height = 128; // from above, in pixels
 const left = 22, right = 8;
 const lines = ["ready", "size", "wanted"]; // the last is drawn on top
-const shapes = { request: (x) => `M ${x} ${top} V ${plot + 4}`, drain: (x) => mark(x, "h 9 l -4.5 8 z"), replaced: (x) => mark(x, "m 4.5 -1 l 5 5 l -5 5 l -5 -5 z") };
+const shapes = { request: (x) => `M ${x} ${top} V ${plot + 4}`, drain: (x) => mark(x, "h 9 l -4.5 8 z"), replaced: (x) => mark(x, "m 4.5 -1 l 5 5 l -5 5 l -5 -5 z"), warning: (x) => mark(x, "m 4.5 -1 l 5 9 h -10 z") };
 const mark = (x, shape) => `M ${x - 4.5} ${markRow - 4} ${shape}`;
 
 // tracks have what is known of each cluster, by its id. Faults are of all clusters.
@@ -18,6 +19,11 @@ const tracks = new Map();
 const shown = new Map(); // the cluster of each timeline on the page
 
 const track = (id) => tracks.get(id) ?? tracks.set(id, { points: [], marks: [], spans: new Map() }).get(id);
+
+// showMinutes sets how much of the past a timeline shows.
+export function showMinutes(minutes = 5) {
+  longest = minutes * 60_000;
+}
 
 export function clearTimelines() {
   tracks.clear();
