@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -81,30 +80,25 @@ func (l *life) page(kubeconfig string, may bool) {
 		return
 	}
 	url := regexp.MustCompile(`http://127\S+`).FindString(<-said.lines)
-	answer, err := http.Get(url + "snapshot")
-	l.Expect(err).NotTo(HaveOccurred())
-	content, err := io.ReadAll(answer.Body)
-	l.Expect(errors.Join(err, answer.Body.Close())).To(Succeed())
-	var shown struct {
-		State struct {
-			Problem  string
-			Clusters []struct {
-				Name, State string
-				Ready       int
-				Nodes       []struct{ Name string }
-			}
-			Jobs []struct{ Kind, Status string }
+	l.Eventually(func() (string, error) {
+		answer, err := http.Get(url + "snapshot")
+		if err != nil {
+			return "", err
 		}
-	}
-	l.Expect(json.Unmarshal(content, &shown)).To(Succeed())
-	l.Expect(shown.State.Problem).To(BeEmpty())
-	l.Expect(shown.State.Clusters).To(HaveLen(1), "%s", content)
-	cluster := shown.State.Clusters[0]
-	l.Expect(cluster.Name).To(Equal(name))
-	l.Expect(cluster.State).To(Equal("Running"))
-	l.Expect(cluster.Ready).To(Equal(3))
-	l.Expect(cluster.Nodes).To(HaveLen(3))
-	l.Expect(fmt.Sprint(shown.State.Jobs)).To(Equal("[{scale succeeded} {create succeeded}]"))
+		var shown struct {
+			State struct {
+				Problem  string
+				Clusters []struct {
+					Name, State string
+					Ready       int
+					Nodes       []struct{ State string }
+				}
+				Jobs []struct{ Kind, Status string }
+			}
+		}
+		err = json.NewDecoder(answer.Body).Decode(&shown)
+		return fmt.Sprint(shown.State.Problem, shown.State.Clusters, shown.State.Jobs), errors.Join(err, answer.Body.Close())
+	}).Should(Equal("[{life Running 3 [{up} {up} {up}]}] [{scale succeeded} {create succeeded}]"))
 	l.Expect(command.Process.Signal(os.Interrupt)).To(Succeed())
 	l.Expect(command.Wait()).To(Succeed())
 }

@@ -36,6 +36,7 @@ type demo struct {
 	// longest is how long one step may take.
 	longest time.Duration
 	took    *took
+	evicted evictions
 }
 
 // Options configures a demonstration.

@@ -52,7 +52,7 @@ func (d *demo) judge() error {
 	}
 	say(d.out, "Requests against what they should be")
 	problems := inspect(entries, jobs, d.changes())
-	removed, undrained := killed(entries)
+	removed, lost, undrained := killed(entries)
 	if d.Portal.VictimOrder() == emulator.VictimsNewest { // in another order, the first removal is a surprise
 		problems = errors.Join(append(undrained, problems)...)
 	}
@@ -60,10 +60,11 @@ func (d *demo) judge() error {
 		indent(d.out, fmt.Sprintf("%-6s %-42s %d of %d", mutation.method, mutation.route, count(entries, mutation.method, mutation.route), mutation.want))
 	}
 	for _, job := range jobs {
-		indent(d.out, fmt.Sprintf("%-16s job took %4.1f s, %d polls of %d at most", job.Kind, seconds(job), polls(entries, job), mostPolls(job)))
+		indent(d.out, fmt.Sprintf("%-16s job took %4.1f s, polls: %d of %d at most", job.Kind, seconds(job), polls(entries, job), mostPolls(job)))
 	}
 	if problems == nil {
-		indent(d.out, fmt.Sprintf("no request was refused, none too many, and %d nodes were removed, each of them drained: 0 Pods lost", removed))
+		indent(d.out, fmt.Sprintf("no request was refused, and none was too many. Scale-downs removed %s. Pods evicted: %d, lost: %d",
+			counted(removed, "node"), d.evicted.count(), lost))
 	}
 	return problems
 }

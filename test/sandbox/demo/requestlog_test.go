@@ -83,8 +83,9 @@ func TestKilled(t *testing.T) {
 		"nothing that removes": {nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, problems := killed([]emulator.LogEntry{{Object: "node", ID: "w1", Removal: test.removal}}); len(problems) != test.want {
-				t.Errorf("%v, want %d", problems, test.want)
+			removed, lost, problems := killed([]emulator.LogEntry{{Object: "node", ID: "w1", Removal: test.removal}})
+			if len(problems) != test.want || (lost > 0) != (name == "with a Pod") || (removed > 0) != (test.removal != nil && test.removal.By == emulator.JobScaleCluster) {
+				t.Errorf("%v, want %d; %d removed, %d Pods lost", problems, test.want, removed, lost)
 			}
 		})
 	}

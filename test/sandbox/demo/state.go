@@ -37,7 +37,7 @@ func (d *demo) missingWorkers(count int) func(context.Context) (string, error) {
 			return d.unavailable(ctx)
 		}
 		said, err := d.said(ctx)
-		return fmt.Sprintf("%d Machines, %d of them Ready with a Node; %s", len(machines), len(held), said), err
+		return fmt.Sprintf("%s, %d Ready with a Node; %s", counted(len(machines), "Machine"), len(held), said), err
 	}
 }
 
@@ -75,7 +75,8 @@ func (d *demo) missingRemoval(ctx context.Context) (string, error) {
 			return "", err
 		}
 		if count := meta.LenList(list); count > 0 {
-			left = append(left, fmt.Sprintf("%d %s", count, strings.TrimPrefix(strings.TrimSuffix(fmt.Sprintf("%T", list), "List"), "*")))
+			_, kind, _ := strings.Cut(strings.TrimSuffix(fmt.Sprintf("%T", list), "List"), ".")
+			left = append(left, counted(count, kind))
 		}
 	}
 	if clusters := d.Portal.Clusters(); len(clusters) > 0 {
@@ -164,6 +165,14 @@ func (d *demo) key() client.ObjectKey {
 
 func isTrue(conditions []metav1.Condition, name string) bool {
 	return meta.IsStatusConditionTrue(conditions, name)
+}
+
+// counted returns a number of things in words.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // oneLine joins the lines of a condition's message.
