@@ -45,9 +45,6 @@ func main() {
 	}
 }
 
-// victimOrder is the flag whose default differs between the commands.
-const victimOrder = "victim-order"
-
 // requestLogSize is how many entries of the portal's request log a sandbox keeps, which may stay up for days.
 const requestLogSize = 50_000
 
@@ -79,9 +76,6 @@ func command() *cobra.Command {
 			if record != "" && f.sandbox.PageAddress == "" {
 				return errors.New("--record needs the page: set --page-listen")
 			}
-			if f.victimOrder == "" {
-				f.victimOrder = string(emulator.VictimsRandom) // a portal may remove any
-			}
 			options, err := f.options()
 			if err != nil {
 				return err
@@ -98,7 +92,7 @@ func command() *cobra.Command {
 	set.StringVar(&f.sandbox.PageAddress, "page-listen", "127.0.0.1:0", "loopback address of the page for a browser, plain HTTP. Port 0 takes a free port, empty turns it off")
 	set.DurationVar(&f.jobDuration, "job-duration", 0, "minimum duration of the portal's create, scale, upgrade and delete jobs (default 5 to 10 s)")
 	set.StringVar(&f.profile, "profile", "", "description of the portal: a YAML `file`, or one of "+strings.Join(profile.Names(), ", ")+"; other flags win over it")
-	set.StringVar(&f.victimOrder, victimOrder, "", "workers that a scale-down removes first: newest, oldest or random (default random in the demo, else the profile's or newest)")
+	set.StringVar(&f.victimOrder, "victim-order", "", "workers that a scale-down removes first: newest, oldest or random (default the profile's, or newest). The provider expects newest: another order can cost Pods")
 	set.Int64Var(&f.sandbox.Portal.Seed, "seed", 0, "seed of the portal's random choices, such as which worker to remove (default: a new one, printed)")
 	set.StringVar(&f.upgrade, "upgrade-style", "", "what an upgrade does to each node: in-place, recreate, replace or surge (default the profile's, or in-place)")
 	set.BoolVar(&f.sandbox.Portal.ProviderIDs, "provider-ids", false, "give nodes a providerID")

@@ -128,7 +128,7 @@ func (d *decision) countOutcome(p *pass.Pass) outcome.Outcome {
 func (d *decision) surplusOutcome(p *pass.Pass, workers int) outcome.Outcome {
 	switch {
 	case len(d.plan.Drained) > 0:
-		return outcome.WaitFor(0, infrav1.ScalingDownReason, "worker nodes %s are drained and wait until the portal accepts fewer workers", outcome.Names(d.plan.Drained))
+		return outcome.WaitFor(0, infrav1.ScalingDownReason, "waiting until the portal accepts fewer workers. Drained: %s", outcome.Names(d.plan.Drained))
 	case workers > d.plan.Desired:
 		return outcome.WaitFor(0, infrav1.ScalingDownReason, "%d worker nodes exist, but %d are wanted. Waiting for core to delete Machines", workers, d.plan.Desired)
 	case d.pins.problem != "":
@@ -150,7 +150,7 @@ func (d *decision) freeOutcome(p *pass.Pass, workers int) outcome.Outcome {
 		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes of the adopted cluster belong to no Machine. The provider does "+
 			"not remove them. Raise the replicas until each node has a Machine. After that, lower the replicas to remove nodes", d.plan.Free, workers)
 	}
-	return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes belong to no Machine yet", d.plan.Free, workers)
+	return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "worker nodes that belong to no Machine yet: %d of %d", d.plan.Free, workers)
 }
 
 // unboundOutcome reports what Machines without a node, or the pool, wait for, although enough nodes exist.

@@ -115,14 +115,14 @@ func (d *demo) steps() []step {
 			act:   d.create, missing: d.missingWorkers(workers), show: true,
 		},
 		{
-			name:  fmt.Sprintf("Run %d Pods in it, of which a quarter may be away at a time: kubectl create deployment, poddisruptionbudget", pods),
-			waits: "all Pods Ready",
-			act:   d.runPods, missing: d.missingPods,
-		},
-		{
 			name:  fmt.Sprintf("Scale its MachineDeployment from %d to %d", workers, moreWorkers),
 			waits: "three more Machines with Nodes",
 			act:   d.scale(moreWorkers), missing: d.missingWorkers(moreWorkers),
+		},
+		{
+			name:  fmt.Sprintf("Run %d Pods on these nodes, of which a quarter may be away at a time: kubectl create deployment, poddisruptionbudget", pods),
+			waits: "all Pods Ready",
+			act:   d.runPods, missing: d.missingPods,
 		},
 		{
 			name:  fmt.Sprintf("Scale its MachineDeployment from %d to %d", moreWorkers, fewerWorkers),
@@ -132,12 +132,12 @@ func (d *demo) steps() []step {
 		{
 			name:  fmt.Sprintf("Upgrade it from %s to %s: spec.version of the PortalControlPlane", d.from, d.to),
 			waits: "control plane and all Nodes at the new version",
-			act:   d.upgrade, missing: d.missingUpgrade, show: true,
+			act:   d.upgrade, missing: d.missingUpgrade,
 		},
 		{
 			name:  fmt.Sprintf("Roll its MachineDeployment out to %s: spec.template.spec.version", d.to),
 			waits: "new Machines that have taken over the Nodes of the old ones",
-			act:   replacement.of(d.rollOut), missing: replacement.missing(fewerWorkers), after: replacement.judge,
+			act:   replacement.of(d.rollOut), missing: replacement.missing(fewerWorkers), after: replacement.judge, show: true,
 		},
 		{
 			name:  "kubectl delete machine",

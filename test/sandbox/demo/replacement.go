@@ -59,7 +59,7 @@ func (r *replacement) missing(count int) func(context.Context) (string, error) {
 		if missing == "" || err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("%d of %d Machines replaced; %s", replaced, count, missing), nil
+		return fmt.Sprintf("Machines replaced: %d of %d; %s", replaced, count, missing), nil
 	}
 }
 
