@@ -29,7 +29,7 @@ func (s *Sandbox) GenerateCluster(ctx context.Context, cluster client.ObjectKey,
 	if err != nil {
 		return nil, fmt.Errorf("clusterctl generate cluster: %w\n%s", err, problems.Bytes())
 	}
-	return parse(manifests)
+	return Parse(manifests)
 }
 
 // WorkloadKubeconfig returns the kubeconfig that the provider stored for a Cluster.

@@ -29,7 +29,7 @@ func (s *Sandbox) installCore(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("run make kube: %w", err)
 		}
-		objects, err := parse(manifests)
+		objects, err := Parse(manifests)
 		if err != nil {
 			return err
 		}

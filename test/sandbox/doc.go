@@ -11,6 +11,8 @@
 //
 // All servers listen on free loopback ports. They end when Close is called or when this process ends, even if it crashes.
 //
+// The management cluster has no Nodes, so a Deployment runs nothing, unless a test starts a Kubelet, which runs its manager as a process.
+//
 // Commands use the package through cmd/portal-sandbox, and tests use it directly. Tests can leave out parts that they do not need, and can
 // stop, kill and restart the manager while the other parts keep running.
 package sandbox

@@ -35,8 +35,10 @@ func (s *Sandbox) startManagement(ctx context.Context) error {
 	if err := s.installCore(ctx); err != nil {
 		return err
 	}
-	if err := s.installProvider(ctx); err != nil {
-		return err
+	if !s.options.WithoutProvider {
+		if err := s.installProvider(ctx); err != nil {
+			return err
+		}
 	}
 	if s.options.APIServerOnly {
 		return nil

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
@@ -62,7 +63,16 @@ func (s *Sandbox) kustomize(ctx context.Context, folder string) ([]*unstructured
 	if err != nil {
 		return nil, fmt.Errorf("kustomize: %w\n%s", err, problems.Bytes())
 	}
-	return parse(manifests)
+	return Parse(manifests)
+}
+
+// Components returns infrastructure-components.yaml of a checkout, as make release-manifests writes it.
+func (s *Sandbox) Components(ctx context.Context, root, image string) (string, error) {
+	objects, err := exec.CommandContext(ctx, s.Binary("kustomize"), "build", filepath.Join(root, "config", "default")).Output()
+	if err != nil {
+		return "", fmt.Errorf("kustomize: %w", err)
+	}
+	return strings.ReplaceAll(string(objects), "image: controller:latest\n", "image: "+image+"\n"), nil
 }
 
 // namespaces returns the Namespaces of objects that have none among them. Users create these before they install the objects.
@@ -86,8 +96,8 @@ func namespaces(objects []*unstructured.Unstructured) (missing []*unstructured.U
 	return missing
 }
 
-// parse reads the documents of a YAML file.
-func parse(manifests []byte) ([]*unstructured.Unstructured, error) {
+// Parse reads the documents of a YAML file.
+func Parse(manifests []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
 	for {

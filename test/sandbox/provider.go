@@ -52,11 +52,11 @@ func (s *Sandbox) findManagerAccount(objects []*unstructured.Unstructured) error
 	return errors.New("config/default has no ServiceAccount")
 }
 
-// writeManagerKubeconfig writes a kubeconfig with which the manager acts as its ServiceAccount. Each start gets a new certificate, as each
+// writeManagerKubeconfig writes a kubeconfig with which a manager acts as its ServiceAccount. Each start gets a new certificate, as each
 // Pod gets a new token. In an audit log, the certificate distinguishes one manager from the next.
-func (s *Sandbox) writeManagerKubeconfig() (string, error) {
-	return s.plane.WriteKubeconfig("manager.kubeconfig", "system:serviceaccount:"+s.managerAccount.Namespace+":"+s.managerAccount.Name,
-		"system:serviceaccounts", "system:serviceaccounts:"+s.managerAccount.Namespace)
+func (s *Sandbox) writeManagerKubeconfig(account client.ObjectKey) (string, error) {
+	return s.plane.WriteKubeconfig("manager.kubeconfig", "system:serviceaccount:"+account.Namespace+":"+account.Name,
+		"system:serviceaccounts", "system:serviceaccounts:"+account.Namespace)
 }
 
 // StartManager runs our manager with additional flags, and returns when the manager is ready.
@@ -82,40 +82,49 @@ func (s *Sandbox) HandOver(ctx context.Context) (time.Time, error) {
 }
 
 // LeaderElection returns the flags for leader election.
-func (s *Sandbox) LeaderElection() []string {
-	return []string{"--leader-elect", "--leader-elect-namespace=" + s.managerAccount.Namespace}
+func (s *Sandbox) LeaderElection() []string { return leaderElection(s.managerAccount.Namespace) }
+
+func leaderElection(namespace string) []string {
+	return []string{"--leader-elect", "--leader-elect-namespace=" + namespace}
 }
 
 func (s *Sandbox) runManager(ctx context.Context, flags []string) error {
-	if _, err := os.Stat(s.Binary("manager")); err != nil {
-		return fmt.Errorf("run make build: %w", err)
-	}
-	kubeconfig, err := s.writeManagerKubeconfig()
+	started, metrics, err := s.startManagerAs(ctx, s.Binary("manager"), s.managerAccount, slices.Concat(s.options.ManagerArgs, flags))
 	if err != nil {
 		return err
+	}
+	s.manager, s.MetricsURL = started, metrics
+	return nil
+}
+
+// startManagerAs runs a manager that acts as a ServiceAccount, and returns it and the address of its metrics when it is ready. The flags
+// override the sandbox's.
+func (s *Sandbox) startManagerAs(ctx context.Context, path string, account client.ObjectKey, flags []string) (*kubeserver.Process, string, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, "", fmt.Errorf("run make build: %w", err)
+	}
+	kubeconfig, err := s.writeManagerKubeconfig(account)
+	if err != nil {
+		return nil, "", err
 	}
 	ports, err := freePorts(2)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	started, err := kubeserver.Start(ctx, kubeserver.Spec{
 		Name: "manager",
-		Path: s.Binary("manager"),
-		Args: slices.Concat([]string{
+		Path: path,
+		Args: append([]string{
 			"--portal-host=" + s.portalHost(),
 			"--health-addr=" + hostPort(ports[0]),
 			"--diagnostics-address=" + hostPort(ports[1]), "--insecure-diagnostics",
-		}, s.options.ManagerArgs, flags),
-		Env:   []string{"KUBECONFIG=" + kubeconfig, "POD_NAMESPACE=" + s.managerAccount.Namespace}, // as in the Deployment
+		}, flags...),
+		Env:   []string{"KUBECONFIG=" + kubeconfig, "POD_NAMESPACE=" + account.Namespace}, // as in the Deployment
 		Log:   filepath.Join(s.Dir, "manager.log"),
 		Ready: readyz(ports[0]),
 		Grace: managerGrace,
 	})
-	if err != nil {
-		return err
-	}
-	s.manager, s.MetricsURL = started, "http://"+hostPort(ports[1])+"/metrics"
-	return nil
+	return started, "http://" + hostPort(ports[1]) + "/metrics", err
 }
 
 // portalHost returns the portal's host for --portal-host. The manager calls a portal on loopback only if the flag lists it. Tests run

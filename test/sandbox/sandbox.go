@@ -62,6 +62,8 @@ type Options struct {
 	CoreRole bool
 	// WithoutManager leaves out our manager. StartManager can start it later.
 	WithoutManager bool
+	// WithoutProvider leaves out our manager, and also our CRDs, policies and roles. A test then installs them in its own way.
+	WithoutProvider bool
 	// WithoutPortal leaves out the portal and the identity Secret.
 	WithoutPortal bool
 	// WithoutWorkloads runs a portal whose clusters have no API server.
@@ -143,7 +145,7 @@ func (s *Sandbox) start(ctx context.Context) error {
 	if err := s.startPage(ctx); err != nil {
 		return err
 	}
-	if s.options.WithoutManager {
+	if s.options.WithoutManager || s.options.WithoutProvider {
 		return nil
 	}
 	return s.StartManager(ctx)
