@@ -26,6 +26,7 @@ LINT_MODULE := hack/lint/go.mod hack/lint/go.sum hack/build.sh
 LICENSES_MODULE := hack/licenses/go.mod hack/licenses/go.sum hack/build.sh
 MONITORING_MODULE := hack/monitoring/go.mod hack/monitoring/go.sum hack/build.sh
 KUBE_MODULE := hack/kube/go.mod hack/kube/go.sum hack/build.sh
+OPERATOR_MODULE := hack/operator/go.mod hack/operator/go.sum hack/build.sh
 
 CONTROLLER_GEN := $(BIN)/controller-gen
 KUSTOMIZE := $(BIN)/kustomize
@@ -38,6 +39,7 @@ GOTESTSUM := $(BIN)/gotestsum
 GO_LICENSES := $(BIN)/go-licenses
 GOLANGCI_LINT := $(BIN)/golangci-lint
 KUBE_STATE_METRICS := $(BIN)/kube-state-metrics
+CAPI_OPERATOR := $(BIN)/capi-operator
 MODULES = $(shell git ls-files --cached --others --exclude-standard -- 'go.mod' '*/go.mod')
 # The folder for generated files. verify sets it to a scratch directory and compares.
 OUT := .
@@ -98,6 +100,9 @@ $(GOLANGCI_LINT): $(TOOLS_MODULE)
 
 $(KUBE_STATE_METRICS): $(MONITORING_MODULE)
 	@hack/build.sh kube-state-metrics k8s.io/kube-state-metrics/v2 monitoring
+
+$(CAPI_OPERATOR): $(OPERATOR_MODULE)
+	@hack/build.sh capi-operator sigs.k8s.io/cluster-api-operator/cmd operator
 
 ##@ Release
 
@@ -487,6 +492,10 @@ previous: kube
 .PHONY: test-upgrade
 test-upgrade: previous build ## Replace the previous release while clusters are in every phase (test/upgrade)
 	go test ./test/upgrade -count 1 -timeout 30m -v $(UPGRADE_FLAGS)
+
+.PHONY: test-operator
+test-operator: previous build $(CAPI_OPERATOR) ## Install and upgrade the provider by the Cluster API Operator (test/operator)
+	$(ON_SERVERS) ./test/operator -count 1 -v
 
 .PHONY: test-browser
 test-browser: kube build ## Test the page in a browser (test/browser; needs chromium)

@@ -15,6 +15,7 @@ suites=(
 	test-browser
 	test-dashboards
 	test-upgrade
+	test-operator
 	test-autoscaler
 	test-upstream
 	test-e2e

@@ -20,6 +20,7 @@ var apart = map[string]string{
 	"hack/licenses":   "reads licences with the versions that it was released with",
 	"hack/lint":       "the linters are built as they were released",
 	"hack/monitoring": "kube-state-metrics is built as it was released, and only for the dashboards",
+	"hack/operator":   "the Cluster API Operator is built as it was released, and only to install the provider by it",
 	"hack/release":    "builds what a release needs, and nobody else",
 	"hack/tools":      "golangci-lint and controller-gen are built as they were released",
 }
