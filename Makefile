@@ -27,6 +27,7 @@ LICENSES_MODULE := hack/licenses/go.mod hack/licenses/go.sum hack/build.sh
 MONITORING_MODULE := hack/monitoring/go.mod hack/monitoring/go.sum hack/build.sh
 KUBE_MODULE := hack/kube/go.mod hack/kube/go.sum hack/build.sh
 OPERATOR_MODULE := hack/operator/go.mod hack/operator/go.sum hack/build.sh
+FLUX_MODULE := hack/flux/go.mod hack/flux/go.sum hack/build.sh
 
 CONTROLLER_GEN := $(BIN)/controller-gen
 KUSTOMIZE := $(BIN)/kustomize
@@ -40,6 +41,7 @@ GO_LICENSES := $(BIN)/go-licenses
 GOLANGCI_LINT := $(BIN)/golangci-lint
 KUBE_STATE_METRICS := $(BIN)/kube-state-metrics
 CAPI_OPERATOR := $(BIN)/capi-operator
+KUSTOMIZE_CONTROLLER := $(BIN)/kustomize-controller
 MODULES = $(shell git ls-files --cached --others --exclude-standard -- 'go.mod' '*/go.mod')
 # The folder for generated files. verify sets it to a scratch directory and compares.
 OUT := .
@@ -103,6 +105,10 @@ $(KUBE_STATE_METRICS): $(MONITORING_MODULE)
 
 $(CAPI_OPERATOR): $(OPERATOR_MODULE)
 	@hack/build.sh capi-operator sigs.k8s.io/cluster-api-operator/cmd operator
+
+# Its module for server-side apply does not compile with TAG.
+$(KUSTOMIZE_CONTROLLER): $(FLUX_MODULE)
+	@GOFLAGS="$(filter-out -tags=%,$(GOFLAGS))" hack/build.sh kustomize-controller github.com/fluxcd/kustomize-controller flux
 
 ##@ Release
 
@@ -496,6 +502,10 @@ test-upgrade: previous build ## Replace the previous release while clusters are 
 .PHONY: test-operator
 test-operator: previous build $(CAPI_OPERATOR) ## Install and upgrade the provider by the Cluster API Operator (test/operator)
 	$(ON_SERVERS) ./test/operator -count 1 -v
+
+.PHONY: test-flux
+test-flux: previous build $(KUSTOMIZE_CONTROLLER) ## Install and upgrade the provider by Flux (test/flux)
+	$(ON_SERVERS) ./test/flux -count 1 -v
 
 .PHONY: test-browser
 test-browser: kube build ## Test the page in a browser (test/browser; needs chromium)

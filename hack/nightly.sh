@@ -16,6 +16,7 @@ suites=(
 	test-dashboards
 	test-upgrade
 	test-operator
+	test-flux
 	test-autoscaler
 	test-upstream
 	test-e2e

@@ -17,6 +17,7 @@ const root = "../.."
 
 // apart are the folders whose programs are not part of a sandbox or a test, with the reason for versions of their own.
 var apart = map[string]string{
+	"hack/flux":       "kustomize-controller is built as it was released, and only to install the provider by it",
 	"hack/licenses":   "reads licences with the versions that it was released with",
 	"hack/lint":       "the linters are built as they were released",
 	"hack/monitoring": "kube-state-metrics is built as it was released, and only for the dashboards",
