@@ -380,6 +380,11 @@ Do not use it to change clusters that the provider manages. The provider restore
   Machines with the nodes that they claim, and on a timeline what the events of the last hour tell. It reads with the rights of the Role
   [portal-reader](tenants.md), writes nothing, and serves on this machine only (`--listen`). For all namespaces, bind the same rules in a ClusterRole.
 
+<picture>
+  <source media="(prefers-color-scheme: dark)" srcset="images/fleet-dark.png">
+  <img src="images/fleet-light.png" alt="Ten of 30 Clusters in the browser: the one with a problem comes first, with its conditions and its timeline">
+</picture>
+
 ### Which portal, and as whom
 
 | Flag | Environment | |

@@ -20,7 +20,8 @@ const recording = document.querySelector("meta[name=recording]")?.content;
 function show(state) {
   say(byID("title"), state.title);
   if (!recording) document.title = state.title; // a recording has a title of its own
-  for (const section of document.querySelectorAll(".portal-only")) section.hidden = Boolean(state.fleet);
+  for (const part of document.querySelectorAll(".portal-only")) part.hidden = Boolean(state.fleet);
+  for (const part of document.querySelectorAll(".fleet-only")) part.hidden = !state.fleet;
   showMinutes(state.minutes);
   showTally(state);
   say(byID("problem"), state.problem ?? "");
