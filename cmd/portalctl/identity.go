@@ -59,7 +59,7 @@ func (m secretMetadata) check() error {
 func (a *app) identityCommand() *cobra.Command {
 	var at secretMetadata
 	var check bool
-	var account string
+	var account, creations string
 	var limit int
 	cmd := &cobra.Command{
 		Use:     "identity",
@@ -67,7 +67,12 @@ func (a *app) identityCommand() *cobra.Command {
 		Long:    identityLong,
 		Example: "  portalctl identity --check --namespace fleet | kubectl apply --server-side -f -",
 		Args:    cobra.NoArgs,
-		PreRunE: func(*cobra.Command, []string) error { return at.check() },
+		PreRunE: func(*cobra.Command, []string) error {
+			if creations != "" && creations != infrav1.CreationsHeld && creations != infrav1.CreationsAllowed {
+				return fmt.Errorf("--creations %q must be %s or %s", creations, infrav1.CreationsHeld, infrav1.CreationsAllowed)
+			}
+			return at.check()
+		},
 		RunE: a.runs(func(ctx context.Context, _ []string) error {
 			config, err := a.credentials(ctx)
 			if err != nil {
@@ -77,13 +82,14 @@ func (a *app) identityCommand() *cobra.Command {
 			if err := a.checkIdentity(ctx, config, check); err != nil {
 				return err
 			}
-			return a.printIdentity(config, at)
+			return a.printIdentity(config, at, creations)
 		}),
 	}
 	cmd.Flags().StringVar(&at.Name, "name", "portal-identity", "name of the Secret")
 	cmd.Flags().StringVar(&at.Namespace, "namespace", "default", "namespace of the Secret: that of the PortalCluster")
 	cmd.Flags().StringVar(&account, "account", "", "name of the portal account, the same for all its users (account)")
 	cmd.Flags().IntVar(&limit, "requests-per-minute", 0, "rate limit of the account, if the portal does not name it (requestsPerMinute)")
+	cmd.Flags().StringVar(&creations, "creations", "", "held: the provider creates no cluster, network or VPC, until it is allowed (creations)")
 	cmd.Flags().BoolVar(&check, "check", false, "log in first")
 	return cmd
 }
@@ -112,7 +118,7 @@ func (a *app) checkIdentity(ctx context.Context, config cloud.Config, check bool
 	return nil
 }
 
-func (a *app) printIdentity(config cloud.Config, at secretMetadata) error {
+func (a *app) printIdentity(config cloud.Config, at secretMetadata, creations string) error {
 	data := map[string][]byte{
 		infrav1.IdentityBaseURL:  []byte(config.BaseURL),
 		infrav1.IdentityEmail:    []byte(config.Email),
@@ -129,6 +135,9 @@ func (a *app) printIdentity(config cloud.Config, at secretMetadata) error {
 	}
 	if config.RequestsPerMinute != 0 {
 		data[infrav1.IdentityRequestsPerMinute] = []byte(strconv.Itoa(config.RequestsPerMinute))
+	}
+	if creations != "" {
+		data[infrav1.IdentityCreations] = []byte(creations)
 	}
 	if a.output == formatTable {
 		a.output = formatYAML

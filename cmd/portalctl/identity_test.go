@@ -42,6 +42,14 @@ func TestIdentity(t *testing.T) {
 				t.Error(diff)
 			}
 		}
+		var held corev1.Secret
+		if err := yaml.UnmarshalStrict([]byte(d.run("identity", "--creations", "held").exits(exitOK).out), &held); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(held.Data[infrav1.IdentityCreations]); got != infrav1.CreationsHeld {
+			t.Errorf("creations: %q", got)
+		}
+		d.run("identity", "--creations", "no").exits(exitUsage).says("held or allowed")
 		var got corev1.Secret
 		if err := yaml.UnmarshalStrict([]byte(d.run("identity").exits(exitOK).out), &got); err != nil || len(got.Data) != 5 {
 			t.Errorf("%v: %d keys, want none for what was not given", err, len(got.Data))
