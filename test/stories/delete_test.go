@@ -37,7 +37,7 @@ func TestProtected(t *testing.T) {
 	s.Cluster.Annotations, s.ControlPlane.Annotations = protected, maps.Clone(protected)
 	s.apply()
 	refused := MatchError(ContainSubstring("first remove the annotation"))
-	for _, object := range []client.Object{s.ControlPlane, s.Cluster} {
+	for _, object := range []client.Object{s.Cluster, s.ControlPlane} {
 		s.Expect(s.Box.Client.Delete(s.Context(), object)).To(refused)
 		kind, _ := object.DeepCopyObject().(client.Object)
 		s.Expect(s.Box.Client.DeleteAllOf(s.Context(), kind, client.InNamespace(s.Namespace))).To(refused)
@@ -47,6 +47,10 @@ func TestProtected(t *testing.T) {
 			delete(o.GetAnnotations(), clusterctlv1.DeleteForMoveAnnotation)
 			delete(o.GetAnnotations(), infrav1.DeletionProtectionAnnotation)
 		})
+		if object == s.Cluster { // core would delete the workers, and not the control plane
+			s.Expect(s.Box.Client.Delete(s.Context(), s.Cluster)).To(MatchError(ContainSubstring("PortalControlPlane %s is protected", s.ControlPlane.Name)))
+		}
 	}
+	s.Eventually(func() error { return s.Box.Client.Delete(s.Context(), s.Cluster, client.DryRunAll) }).Should(Succeed(), "the policy has seen it")
 	s.end()
 }
