@@ -34,10 +34,13 @@ func TestProtected(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	protected := map[string]string{infrav1.DeletionProtectionAnnotation: "True"} // every value but "" and "false" protects
-	s.Cluster.Annotations, s.ControlPlane.Annotations = protected, maps.Clone(protected)
+	s.ControlPlane.Annotations = protected
 	s.apply()
+	s.Eventually(func() error { return s.Box.Client.Delete(s.Context(), s.Cluster, client.DryRunAll) }).
+		Should(MatchError(ContainSubstring("PortalControlPlane %s is protected", s.ControlPlane.Name)), "core would delete the workers only")
+	suite.Change(s.Fixture, client.Object(s.Cluster), func(o client.Object) { o.SetAnnotations(maps.Clone(protected)) })
 	refused := MatchError(ContainSubstring("first remove the annotation"))
-	for _, object := range []client.Object{s.Cluster, s.ControlPlane} {
+	for _, object := range []client.Object{s.ControlPlane, s.Cluster} {
 		s.Expect(s.Box.Client.Delete(s.Context(), object)).To(refused)
 		kind, _ := object.DeepCopyObject().(client.Object)
 		s.Expect(s.Box.Client.DeleteAllOf(s.Context(), kind, client.InNamespace(s.Namespace))).To(refused)
@@ -47,9 +50,6 @@ func TestProtected(t *testing.T) {
 			delete(o.GetAnnotations(), clusterctlv1.DeleteForMoveAnnotation)
 			delete(o.GetAnnotations(), infrav1.DeletionProtectionAnnotation)
 		})
-		if object == s.Cluster { // core would delete the workers, and not the control plane
-			s.Expect(s.Box.Client.Delete(s.Context(), s.Cluster)).To(MatchError(ContainSubstring("PortalControlPlane %s is protected", s.ControlPlane.Name)))
-		}
 	}
 	s.Eventually(func() error { return s.Box.Client.Delete(s.Context(), s.Cluster, client.DryRunAll) }).Should(Succeed(), "the policy has seen it")
 	s.end()
