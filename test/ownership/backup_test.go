@@ -215,12 +215,14 @@ func raze(ctx context.Context, c client.Client, namespace string) (int, error) {
 		return 0, err
 	}
 	unprotected := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, infrav1.DeletionProtectionAnnotation))
-	for _, o := range all {
+	for _, o := range all { // before a deletion: a Cluster is kept while its PortalControlPlane is protected
 		if infrav1.DeletionProtected(o) {
 			if err := client.IgnoreNotFound(c.Patch(ctx, o, unprotected)); err != nil {
 				return 0, err
 			}
 		}
+	}
+	for _, o := range all {
 		if o.GetDeletionTimestamp() == nil {
 			if err := client.IgnoreNotFound(c.Delete(ctx, o)); err != nil {
 				return 0, err
