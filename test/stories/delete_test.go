@@ -5,6 +5,7 @@ package stories
 import (
 	"maps"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,7 +38,7 @@ func TestProtected(t *testing.T) {
 	s.ControlPlane.Annotations = protected
 	s.apply()
 	s.Eventually(func() error { return s.Box.Client.Delete(s.Context(), s.Cluster, client.DryRunAll) }).
-		Should(MatchError(ContainSubstring("PortalControlPlane %s is protected", s.ControlPlane.Name)), "core would delete the workers only")
+		WithTimeout(time.Minute).Should(MatchError(ContainSubstring("PortalControlPlane %s is protected", s.ControlPlane.Name)), "core would delete the workers only")
 	suite.Change(s.Fixture, client.Object(s.Cluster), func(o client.Object) { o.SetAnnotations(maps.Clone(protected)) })
 	refused := MatchError(ContainSubstring("first remove the annotation"))
 	for _, object := range []client.Object{s.ControlPlane, s.Cluster} {
