@@ -23,7 +23,8 @@
 // # The timeline
 //
 // The history is a list of moments: what differs between two readings of the state, the beginning and the end of each job, and each request
-// that changes something; without a portal, what events tell, and the numbers of workers. A stream begins with those that are kept. [Listen] reads the state once a second even if no page is open.
+// that changes something; without a portal, what events tell, and the numbers of workers. A stream begins with those that are kept. [Listen]
+// reads the state once a second even if no page is open.
 //
 // # Limits
 //

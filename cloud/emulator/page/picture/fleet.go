@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -60,7 +61,7 @@ func NewFleet(ctx context.Context, config *rest.Config, namespace string) (*Flee
 	}
 	go func() { _ = f.cache.Start(ctx) }() // it ends without an error when the context ends
 	for _, list := range append((&contents{}).lists(), &corev1.EventList{}) {
-		if err := f.ask(ctx, list); err != nil { // the cache would try for ever
+		if err := f.ask(ctx, list); err != nil { // the cache would try forever
 			return nil, err
 		}
 		if err := f.cache.List(ctx, list); err != nil {
@@ -110,14 +111,6 @@ func (f *Fleet) picture(c *contents, events []corev1.Event) (known page.Kubernet
 		}
 		known.Clusters = append(known.Clusters, shown)
 	}
-	for i := range c.machines.Items {
-		m := &c.machines.Items[i]
-		cluster := ids[keyOf(m.Namespace, m.Spec.ClusterName)]
-		ready := m.Status.NodeRef.IsDefined() && meta.IsStatusConditionTrue(m.Status.Conditions, clusterv1.MachineNodeReadyCondition)
-		if shown := find(known.Clusters, cluster); ready && shown != nil {
-			shown.Known.Ready++
-		}
-	}
 	machines := slices.DeleteFunc(slices.Clone(c.machines.Items), func(m clusterv1.Machine) bool { return ids[keyOf(m.Namespace, m.Spec.ClusterName)] == "" })
 	known.Machines = pictured(machines, c.portalMachines.Items, ids)
 	known.Nodes = nodesOf(known.Machines, c.pools.Items, ids)
@@ -125,18 +118,11 @@ func (f *Fleet) picture(c *contents, events []corev1.Event) (known page.Kubernet
 	return known
 }
 
-func find(clusters []page.Cluster, id string) *page.Cluster {
-	if i := slices.IndexFunc(clusters, func(c page.Cluster) bool { return c.ClusterID == id }); i >= 0 {
-		return &clusters[i]
-	}
-	return nil
-}
-
-// known returns what the objects know about the portal cluster. The Ready nodes of Machines are not counted yet.
+// known returns what the objects know about the portal cluster.
 func (o *objects) known() *page.Known {
-	out := &page.Known{State: "Waiting"}
+	out := &page.Known{State: "Waiting", Ready: o.readyNodes}
 	for _, p := range o.pools {
-		out.Ready += int(valueOf(p.Status.ReadyReplicas))
+		out.Ready += int(ptr.Deref(p.Status.ReadyReplicas, 0))
 	}
 	c := o.controlPlane
 	if c == nil {

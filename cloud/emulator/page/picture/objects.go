@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,6 +40,7 @@ type objects struct {
 	deployments    []clusterv1.MachineDeployment // by name
 	pools          []clusterv1.MachinePool
 	runningMachine string // the first by name, if any
+	readyNodes     int    // of Machines
 }
 
 // contents are the objects of all Clusters that are read.
@@ -105,6 +107,9 @@ func (c *contents) objects() []*objects {
 		if m.DeletionTimestamp.IsZero() && m.Status.NodeRef.IsDefined() && (o.runningMachine == "" || m.Name < o.runningMachine) {
 			o.runningMachine = m.Name
 		}
+		if m.Status.NodeRef.IsDefined() && meta.IsStatusConditionTrue(m.Status.Conditions, clusterv1.MachineNodeReadyCondition) {
+			o.readyNodes++
+		}
 	}
 	return slices.SortedFunc(maps.Values(all), func(a, b *objects) int {
 		return cmp.Or(cmp.Compare(a.cluster.Namespace, b.cluster.Namespace), cmp.Compare(a.cluster.Name, b.cluster.Name))
@@ -125,23 +130,16 @@ func (o *objects) shown(versions []string) page.Cluster {
 	for i := range o.deployments {
 		d := &o.deployments[i]
 		out.Conditions = append(out.Conditions, conditionsOf("MachineDeployment", d, clusterv1.AvailableCondition)...)
-		out.Wanted += int(valueOf(d.Spec.Replicas))
+		out.Wanted += int(ptr.Deref(d.Spec.Replicas, 0))
 	}
 	for _, p := range o.pools {
-		out.Wanted += int(valueOf(p.Spec.Replicas))
+		out.Wanted += int(ptr.Deref(p.Spec.Replicas, 0))
 	}
 	// The topology controller would undo a change of a MachineDeployment or control plane that it owns.
 	if o.cluster.DeletionTimestamp.IsZero() && o.controlPlane != nil && !o.cluster.Spec.Topology.IsDefined() {
 		out.Actions = append(out.Actions, o.actions(versions)...)
 	}
 	return out
-}
-
-func valueOf(replicas *int32) int32 {
-	if replicas == nil {
-		return 0
-	}
-	return *replicas
 }
 
 // conditionsOf returns the conditions of an object that have one of the types, in the order of the types.
@@ -184,9 +182,9 @@ func (o *objects) actions(versions []string) (out []page.Action) {
 		}
 	}
 	if len(o.deployments) > 0 {
-		scale("machinedeployment", o.deployments[0].Name, valueOf(o.deployments[0].Spec.Replicas))
+		scale("machinedeployment", o.deployments[0].Name, ptr.Deref(o.deployments[0].Spec.Replicas, 0))
 	} else if len(o.pools) > 0 {
-		scale("machinepool", o.pools[0].Name, valueOf(o.pools[0].Spec.Replicas))
+		scale("machinepool", o.pools[0].Name, ptr.Deref(o.pools[0].Spec.Replicas, 0))
 	}
 	if i := slices.Index(versions, version); i >= 0 && i+1 < len(versions) {
 		add("Upgrade to "+versions[i+1], `patch portalcontrolplane %s --type merge --patch '{"spec":{"version":"%s"}}'`, o.controlPlane.Name, versions[i+1])
