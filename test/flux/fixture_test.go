@@ -104,7 +104,7 @@ func (f *fixture) arrives(r suite.Release) {
 	f.Eventually(func() []string {
 		o := f.kustomization()
 		applied, _, _ := unstructured.NestedString(o.Object, "status", "lastAppliedRevision")
-		state := append(f.running(), applied)
+		state := append(f.kubelet.Running(), applied)
 		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 		for _, c := range conditions {
 			c := c.(map[string]any)
@@ -114,14 +114,4 @@ func (f *fixture) arrives(r suite.Release) {
 		}
 		return state
 	}).Should(Equal([]string{r.Image(), revision(r), "Ready True"}))
-}
-
-// running returns the images of the managers that run.
-func (f *fixture) running() (images []string) {
-	for _, p := range f.kubelet.Pods() {
-		if p.Ended.IsZero() {
-			images = append(images, p.Image)
-		}
-	}
-	return images
 }

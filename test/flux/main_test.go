@@ -3,13 +3,9 @@
 package flux
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
-	"time"
 
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
@@ -26,16 +22,6 @@ var (
 
 // TestMain starts a sandbox without the provider.
 func TestMain(m *testing.M) {
-	var built bool
-	previous, current, built = suite.Releases(root)
-	if _, err := os.Stat(filepath.Join(root, "bin", "kustomize-controller")); err != nil || !built {
-		fmt.Println("skipped: Flux or the previous release is not built. Run make test-flux.")
-		os.Exit(0)
-	}
-	options := sandbox.Options{WithoutProvider: true}
-	options.Portal.Users = accounts.Users()
-	options.Portal.Durations = emulator.Durations{
-		Pending: 100 * time.Millisecond, Create: time.Second, Scale: time.Second, Upgrade: time.Second, Delete: time.Second,
-	}
-	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options}))
+	previous, current = suite.NeedReleases(root, "kustomize-controller", "make test-flux")
+	os.Exit(suite.Main(m, &box, suite.InstallerOptions(accounts)))
 }

@@ -62,16 +62,6 @@ func (f *fixture) startOperator() {
 	f.Cleanup(process.Stop)
 }
 
-// managers returns how many managers run.
-func (f *fixture) managers() (running int) {
-	for _, p := range f.kubelet.Pods() {
-		if p.Ended.IsZero() {
-			running++
-		}
-	}
-	return running
-}
-
 // core returns the Deployment of core's release, and its ServiceAccount.
 func (f *fixture) core() (objects []*unstructured.Unstructured) {
 	f.Helper()

@@ -49,7 +49,7 @@ func (f *fixture) remove() {
 	provider, crds := f.provider(), f.CRDs()
 	f.Expect(box.Client.Delete(f.Context(), provider)).To(Succeed())
 	f.Eventually(f.Gone(provider)).Should(BeTrue(), "the InfrastructureProvider is gone")
-	f.Eventually(f.managers).Should(BeZero(), "managers that run")
+	f.Eventually(f.kubelet.Running).Should(BeEmpty(), "managers that run")
 	for _, list := range []client.ObjectList{&corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}} {
 		f.Expect(f.ours(list)).To(BeEmpty(), "%T", list)
 	}

@@ -108,6 +108,16 @@ func (k *Kubelet) Pods() (all []Pod) {
 	return all
 }
 
+// Running returns the images of the managers that have not ended, the oldest first.
+func (k *Kubelet) Running() (images []string) {
+	for _, p := range k.Pods() {
+		if p.Ended.IsZero() {
+			images = append(images, p.Image)
+		}
+	}
+	return images
+}
+
 // Problem returns the last error: a manager that did not get ready, or a request that failed.
 func (k *Kubelet) Problem() error {
 	k.mu.Lock()

@@ -30,7 +30,7 @@ const fieldOwner = client.FieldOwner("portal-sandbox")
 // provider renders config/default as make release-manifests would, with the components as docs/tenants.md describes.
 func (s *Sandbox) provider(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	if len(s.options.Components) == 0 {
-		return s.kustomize(ctx, s.File("config", "default"))
+		return s.rendered(ctx, s.File("config", "default"))
 	}
 	overlay, err := filepath.EvalSymlinks(s.Dir) // kustomize resolves relative paths from there
 	if err != nil {
@@ -51,11 +51,20 @@ func (s *Sandbox) provider(ctx context.Context) ([]*unstructured.Unstructured, e
 	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(content), 0o600); err != nil {
 		return nil, err
 	}
-	return s.kustomize(ctx, overlay)
+	return s.rendered(ctx, overlay)
+}
+
+// rendered returns the objects of a folder.
+func (s *Sandbox) rendered(ctx context.Context, folder string) ([]*unstructured.Unstructured, error) {
+	manifests, err := s.kustomize(ctx, folder)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(manifests)
 }
 
 // kustomize renders a folder.
-func (s *Sandbox) kustomize(ctx context.Context, folder string) ([]*unstructured.Unstructured, error) {
+func (s *Sandbox) kustomize(ctx context.Context, folder string) ([]byte, error) {
 	command := exec.CommandContext(ctx, s.Binary("kustomize"), "build", folder)
 	var problems bytes.Buffer
 	command.Stderr = &problems
@@ -63,16 +72,16 @@ func (s *Sandbox) kustomize(ctx context.Context, folder string) ([]*unstructured
 	if err != nil {
 		return nil, fmt.Errorf("kustomize: %w\n%s", err, problems.Bytes())
 	}
-	return Parse(manifests)
+	return manifests, nil
 }
 
 // Components returns infrastructure-components.yaml of a checkout, as make release-manifests writes it.
 func (s *Sandbox) Components(ctx context.Context, root, image string) (string, error) {
-	objects, err := exec.CommandContext(ctx, s.Binary("kustomize"), "build", filepath.Join(root, "config", "default")).Output()
+	manifests, err := s.kustomize(ctx, filepath.Join(root, "config", "default"))
 	if err != nil {
-		return "", fmt.Errorf("kustomize: %w", err)
+		return "", err
 	}
-	return strings.ReplaceAll(string(objects), "image: controller:latest\n", "image: "+image+"\n"), nil
+	return strings.ReplaceAll(string(manifests), "image: controller:latest\n", "image: "+image+"\n"), nil
 }
 
 // namespaces returns the Namespaces of objects that have none among them. Users create these before they install the objects.

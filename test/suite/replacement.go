@@ -3,9 +3,11 @@
 package suite
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -15,6 +17,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
@@ -26,13 +29,28 @@ type Release struct {
 	Drops   bool   // Components has Dropped
 }
 
-// Releases returns the previous release, as make previous has built it, and this one. It reports false if the previous one is not built. root is
-// the folder of this checkout.
-func Releases(root string) (previous, current Release, built bool) {
+// NeedReleases returns the previous release, as make previous has built it, and this one. root is the folder of this checkout. Without the previous
+// one, or without the installer in bin, it says which target builds them, and ends the test's process.
+func NeedReleases(root, installer, target string) (previous, current Release) {
 	previous = Release{Version: "v0.1.0", Root: filepath.Join(root, "bin", "previous"), Manager: filepath.Join(root, "bin", "previous", "bin", "manager-built"), Drops: true}
 	current = Release{Version: "v0.1.1", Root: root, Manager: filepath.Join(root, "bin", "manager")}
-	_, err := os.Stat(previous.Manager)
-	return previous, current, err == nil
+	for _, path := range []string{previous.Manager, filepath.Join(root, "bin", installer)} {
+		if _, err := os.Stat(path); err != nil {
+			fmt.Printf("skipped: %s is not built. Run %s.\n", filepath.Base(path), target)
+			os.Exit(0)
+		}
+	}
+	return previous, current
+}
+
+// InstallerOptions are those of a sandbox whose provider a test installs. Its portal is fast.
+func InstallerOptions(accounts *Accounts) Options {
+	options := sandbox.Options{WithoutProvider: true}
+	options.Portal.Users = accounts.Users()
+	options.Portal.Durations = emulator.Durations{
+		Pending: 100 * time.Millisecond, Create: time.Second, Scale: time.Second, Upgrade: time.Second, Delete: time.Second,
+	}
+	return Options{Sandbox: options}
 }
 
 // Image returns the name of the release's image, which a Kubelet of the sandbox knows its program by.
