@@ -538,14 +538,16 @@ test-upstream: kube build ## Run Cluster API's own specs (docs/development/upstr
 	trap 'kill -TERM -- -$$run' INT TERM; \
 	wait $$run || code=$$?; while kill -0 $$run 2>/dev/null; do wait $$run || code=$$?; done; exit $$code
 
-# The Go module proxy does not have the autoscaler, so it is built from its repository.
+# The Go module proxy does not have the autoscaler, so it is built from its repository: of branch cluster-autoscaler-release-1.37, the first that
+# removes nodes of a MachinePool. This commit is older than tag 1.37.0.
 AUTOSCALER_SOURCE := https://github.com/kubernetes/autoscaler
-AUTOSCALER_TAG := cluster-autoscaler-1.36.1
+AUTOSCALER_COMMIT := a16f0ae8b5578f09604371c75e0cad29ed794e59
 
 $(BIN)/cluster-autoscaler:
-	@echo "$(AUTOSCALER_TAG) into bin/ (some minutes, once)"
+	@echo "cluster-autoscaler $(AUTOSCALER_COMMIT) into bin/ (some minutes, once)"
 	@source=$$(mktemp -d); trap 'rm -rf "$$source"' EXIT; \
-	git clone --quiet --depth 1 --branch $(AUTOSCALER_TAG) $(AUTOSCALER_SOURCE) "$$source"; \
+	git init --quiet "$$source" && git -C "$$source" fetch --quiet --depth 1 $(AUTOSCALER_SOURCE) $(AUTOSCALER_COMMIT) && \
+	git -C "$$source" checkout --quiet FETCH_HEAD && \
 	GOFLAGS='-trimpath -buildvcs=false -tags=clusterapi' go -C "$$source/cluster-autoscaler" build -o $(CURDIR)/$@ .
 
 .PHONY: test-autoscaler

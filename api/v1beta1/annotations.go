@@ -42,6 +42,10 @@ const (
 	// their own. The provider uses the kubeconfig, if its content is allowed, and never replaces it.
 	UserManagedAnnotation = "infrastructure.cluster.x-k8s.io/user-managed"
 
+	// AutoscalerRemovesNodesAnnotation is set by a person on a MachinePool, to "true", if its cluster autoscaler can remove nodes of a pool, as it
+	// can from 1.37 on. An earlier one would evict the Pods of such a node, and then fail to remove it, again and again.
+	AutoscalerRemovesNodesAnnotation = "infrastructure.cluster.x-k8s.io/autoscaler-removes-nodes"
+
 	// PreDrainHook holds a Machine that is being deleted until the provider has decided which node is removed with it.
 	PreDrainHook = clusterv1.PreDrainDeleteHookAnnotationPrefix + "/portal"
 

@@ -6,9 +6,11 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -37,7 +39,8 @@ func (f *fixture) scaledPool() *clusterv1.MachinePool {
 }
 
 // TestPool checks that a pool scales up from zero for Pods without a node. Then the autoscaler finds a node of the pool that is hardly
-// used. It removes nodes only through their Machines, so it must leave the replicas and the Pods alone.
+// used. Unless the user says that it can remove such nodes, it must leave the replicas and the Pods alone. With the annotation, it removes
+// one node after the other, each of them the one that the portal removes.
 func TestPool(t *testing.T) {
 	f := newFixture(t, 1, 1)
 	pool := f.scaledPool()
@@ -50,12 +53,15 @@ func TestPool(t *testing.T) {
 		return len(pool.Status.NodeRefs)
 	}
 	f.observe()
-	app := newDeployment("app", 3)
+	app := newDeployment("app", 1)
 	f.Expect(f.workload.Create(f.Context(), app)).To(Succeed())
 	f.autoscale()
-	f.Eventually(func() []string { return f.running("app") }).Should(HaveLen(3))
-	f.Expect(replicas()).To(Equal(int32(2)), "the pool must have one node for each Pod")
-	f.Eventually(nodesOfPool).Should(Equal(2))
+	for pods := 2; pods <= 3; pods++ { // one after the other, so that the portal has an order
+		suite.ChangeIn(f.Fixture, f.workload, app, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To(int32(pods)) })
+		f.Eventually(func() []string { return f.running("app") }).Should(HaveLen(pods))
+		f.Expect(replicas()).To(Equal(int32(pods-1)), "the pool must have one node for each Pod")
+		f.Eventually(nodesOfPool).Should(Equal(pods - 1))
+	}
 
 	nodes := f.nodes()
 	f.Expect(f.workload.Delete(f.Context(), app)).To(Succeed())
@@ -66,4 +72,13 @@ func TestPool(t *testing.T) {
 	f.place(small, nodes[len(nodes)-1])
 	f.Consistently(replicas, quiet).Should(Equal(int32(2)), "the autoscaler must not scale down a pool")
 	f.Expect(f.seen.Ended()).To(BeEmpty(), "Pods that ended")
+
+	suite.Change(f.Fixture, pool, func(mp *clusterv1.MachinePool) {
+		mp.Annotations[infrav1.AutoscalerRemovesNodesAnnotation] = "true"
+	})
+	f.Eventually(replicas).Should(BeZero(), "the autoscaler must remove the nodes of the pool, which are hardly used")
+	f.Eventually(f.nodes).Should(Equal(nodes[:1]))
+	f.Eventually(f.removed).Should(Equal([]string{nodes[2], nodes[1]}), "the portal must remove the newest node first")
+	f.Eventually(func() []string { return f.running("small") }).Should(ConsistOf(nodes[0]), "the Pod must move")
+	f.Expect(f.seen.Killed()).To(BeEmpty(), "Pods that were not evicted")
 }

@@ -56,10 +56,15 @@ func autoscaled(obj metav1.Object) bool {
 	return least && most
 }
 
-// mayLose reports whether the cluster autoscaler may remove a worker of the MachineDeployment now. It keeps the minimum.
-func mayLose(md *clusterv1.MachineDeployment) bool {
-	least, err := strconv.Atoi(md.Annotations[clusterv1.AutoscalerMinSizeAnnotation])
-	return autoscaled(md) && (err != nil || int(ptr.Deref(md.Spec.Replicas, 0)) > least)
+// mayLose reports whether the cluster autoscaler may remove a worker of the MachineDeployment or MachinePool now. It keeps the minimum.
+func mayLose(obj metav1.Object, replicas *int32) bool {
+	least, err := strconv.Atoi(obj.GetAnnotations()[clusterv1.AutoscalerMinSizeAnnotation])
+	return autoscaled(obj) && (err != nil || int(ptr.Deref(replicas, 0)) > least)
+}
+
+// shrinks reports whether the cluster autoscaler can remove nodes of the pool.
+func (p *pool) shrinks() bool {
+	return p.machinePool.Annotations[infrav1.AutoscalerRemovesNodesAnnotation] == "true" && autoscaled(&p.machinePool)
 }
 
 // pinsAge is how long the list of the Pods of an autoscaled cluster is used.

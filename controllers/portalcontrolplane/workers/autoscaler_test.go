@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/shared/operation"
 )
 
 // TestMayLose checks which MachineDeployments the cluster autoscaler may scale, and of which it may remove a worker now. It keeps their minimum.
@@ -41,13 +42,30 @@ func TestMayLose(t *testing.T) {
 		both := map[string]string{clusterv1.AutoscalerMinSizeAnnotation: test.least, clusterv1.AutoscalerMaxSizeAnnotation: "5"}
 		md := &clusterv1.MachineDeployment{Spec: clusterv1.MachineDeploymentSpec{Replicas: test.replicas}}
 		md.Annotations = both
-		if got := mayLose(md); got != test.want || !autoscaled(md) {
+		if got := mayLose(md, md.Spec.Replicas); got != test.want || !autoscaled(md) {
 			t.Errorf("%s: %t", title, got)
 		}
 		for missing := range both {
 			md.Annotations = maps.Clone(both)
-			if delete(md.Annotations, missing); mayLose(md) || autoscaled(md) {
+			if delete(md.Annotations, missing); mayLose(md, md.Spec.Replicas) || autoscaled(md) {
 				t.Errorf("%s, and autoscaled without %s", title, missing)
+			}
+		}
+	}
+}
+
+// TestPoolMayLose checks that the Pods are looked at while the autoscaler may remove a node of the pool, and that it is the user who says so.
+func TestPoolMayLose(t *testing.T) {
+	for removes, want := range map[string]bool{"": false, "false": false, "true": true} {
+		p := aPool()
+		p.machinePool.Annotations = map[string]string{clusterv1.AutoscalerMinSizeAnnotation: "1", clusterv1.AutoscalerMaxSizeAnnotation: "5"}
+		if removes != "" {
+			p.machinePool.Annotations[infrav1.AutoscalerRemovesNodesAnnotation] = removes
+		}
+		for replicas, above := range map[int32]bool{1: false, 2: true} {
+			p.machinePool.Spec.Replicas = &replicas
+			if d := DesiredBy(&clusterv1.Cluster{}, Members{pool: p}, operation.Record{}); d.mayLose != (want && above) || !d.autoscaled {
+				t.Errorf("annotation %q, %d replicas: %t", removes, replicas, d.mayLose)
 			}
 		}
 	}

@@ -52,7 +52,7 @@ type Desired struct {
 	// Youngest of the objects that count.
 	Youngest time.Time
 	// autoscaled is true if the cluster autoscaler may scale one of the MachineDeployments, or the pool. mayLose is true if it may
-	// remove a worker of a MachineDeployment now. It removes none of a pool.
+	// remove a worker of one of them now.
 	autoscaled, mayLose bool
 	// Awaited are in the sum as far as their workers exist already.
 	Awaited Awaited
@@ -136,7 +136,7 @@ func DesiredBy(cluster *clusterv1.Cluster, from Members, record operation.Record
 	if p := from.pool; p != nil {
 		mp := &p.machinePool
 		d.add(member{mp.ObjectMeta, "MachinePool", StalePool(mp, p.infra, cluster), mp.Spec.Replicas, "", p.pause()})
-		d.autoscaled = d.autoscaled || autoscaled(mp)
+		d.autoscaled, d.mayLose = d.autoscaled || autoscaled(mp), d.mayLose || p.shrinks() && mayLose(mp, mp.Spec.Replicas)
 	}
 	_, d.Awaited = TopologyOf(cluster, from)
 	d.sum += d.kept(record.Size)
@@ -152,7 +152,7 @@ func DesiredBy(cluster *clusterv1.Cluster, from Members, record operation.Record
 
 // noteDeployment notes what the cluster autoscaler may do, and a version that core misses.
 func (d *Desired) noteDeployment(md *clusterv1.MachineDeployment) {
-	d.autoscaled, d.mayLose = d.autoscaled || autoscaled(md), d.mayLose || mayLose(md)
+	d.autoscaled, d.mayLose = d.autoscaled || autoscaled(md), d.mayLose || mayLose(md, md.Spec.Replicas)
 	if md.Spec.Template.Spec.Version == "" {
 		d.notes = append(d.notes, fmt.Sprintf("MachineDeployment %s has no spec.template.spec.version, so core reports that it rolls out. "+
 			"Set the version of the cluster", md.Name))

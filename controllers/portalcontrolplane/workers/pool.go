@@ -120,6 +120,7 @@ func poolView(cluster *clusterv1.Cluster, p *pool, nodes Nodes) *claims.Pool {
 	view := &claims.Pool{
 		Replicas: p.replicas(),
 		Deleting: deleting,
+		Shrinks:  p.shrinks(),
 		Copied:   mp.Spec.ProviderIDList,
 	}
 	for _, n := range nodes.others {

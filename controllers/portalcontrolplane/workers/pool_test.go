@@ -42,6 +42,14 @@ func TestPoolView(t *testing.T) {
 	}{
 		"a pool":                {func(*pool) {}, &claims.Pool{Replicas: 3, List: []string{"portal://c/n1"}, Others: []string{"portal://c/control"}}},
 		"its object is missing": {func(p *pool) { p.infra = nil }, nil},
+		"its autoscaler removes nodes": {func(p *pool) {
+			p.machinePool.Annotations = map[string]string{
+				infrav1.AutoscalerRemovesNodesAnnotation: "true", clusterv1.AutoscalerMinSizeAnnotation: "1", clusterv1.AutoscalerMaxSizeAnnotation: "5",
+			}
+		}, &claims.Pool{Replicas: 3, Shrinks: true, List: []string{"portal://c/n1"}, Others: []string{"portal://c/control"}}},
+		"it has none": {func(p *pool) {
+			p.machinePool.Annotations = map[string]string{infrav1.AutoscalerRemovesNodesAnnotation: "true"}
+		}, &claims.Pool{Replicas: 3, List: []string{"portal://c/n1"}, Others: []string{"portal://c/control"}}},
 		"core knows its nodes": {func(p *pool) {
 			p.machinePool.Spec.ProviderIDList = []string{"portal://c/n0"}
 			p.machinePool.Status.NodeRefs = []corev1.ObjectReference{{Name: "n0"}}

@@ -127,6 +127,7 @@ The names begin with `infrastructure.cluster.x-k8s.io/`. You set these:
 | `cluster-id` | PortalControlPlane, or `spec.topology.controlPlane.metadata` of the Cluster | the id of its portal cluster, for Git: without `spec.clusterID`, [nothing is created](restore.md#start-from-the-portal-and-git) |
 | `deletion-protection` | Cluster and PortalControlPlane | every value but `""` and `"false"` [refuses their deletion](deletion.md#protect-a-cluster) |
 | `decision` | PortalControlPlane, PortalCluster | `retry:`, `abandon:` or `delete:` and an id, or `trust:` and a portal's address. The condition's message has the command |
+| `autoscaler-removes-nodes` | MachinePool | `"true"`: its cluster autoscaler [is 1.37 or later](autoscaler.md#machinepool) |
 | `user-managed` | the kubeconfig Secret | `"true"`: the kubeconfig [is yours](credentials.md#private-control-planes) |
 
 The provider sets `portal-*` on its objects and on Machines, and these on Nodes, mostly with a time:

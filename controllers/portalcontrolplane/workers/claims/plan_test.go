@@ -279,10 +279,14 @@ func TestProtectFromAutoscaler(t *testing.T) {
 		"fewer workers than replicas": {
 			"4/3 autoscaled n1:protected n2:protected n3:protected m1/n1 m2/n2 m3/n3", "unprotect n1, unprotect n2, unprotect n3, scale 4; after 10s",
 		},
-		"those of the pool always are":      {"3/3 autoscaled n1 n2 n3 m1/n1 m2/n2 m3/n3 pool=0 lists:n2", "protect n2; after 10s"},
-		"the user's true counts like a Pod": {"3/3 autoscaled n1 n2:usersTrue n3 m1/n1 m2/n2 m3/n3", "protect n1; after 10s"},
-		"the user's own value stays":        {"2/3 autoscaled n1 n2:usersOwn n3 m1/n1 m2/n2", "protect n1, protect n3, evict n3; 1 free; after 5s"},
-		"and afterwards":                    {"3/3 autoscaled n1:protected n2:usersOwn n3:protected m1/n1 m2/n2 m3/n3", "unprotect n1, unprotect n3; after 10s"},
+		"those of the pool":                   {"3/3 autoscaled n1 n2 n3 m1/n1 m2/n2 m3/n3 pool=0 lists:n2", "protect n2; after 10s"},
+		"the first of the pool":               {"3/3 autoscaled n1 n2 n3 m1/n1 pool=2 lists:n2:n3", "protect n2, protect n3; after 10s"},
+		"unless the autoscaler can remove it": {"3/3 autoscaled n1 n2 n3 m1/n1 pool=2 lists:n2:n3 shrinks", "protect n2; after 10s"},
+		"none behind a Machine's":             {"3/3 autoscaled n1 n2 n3 m3/n3 pool=2 lists:n1:n2 shrinks", "protect n1, protect n2; after 10s"},
+		"no first one with a Pod that stays":  {"2/2 autoscaled n1 n2:pinned pool=2 lists:n1:n2 shrinks", "protect n1, protect n2; after 10s"},
+		"the user's true counts like a Pod":   {"3/3 autoscaled n1 n2:usersTrue n3 m1/n1 m2/n2 m3/n3", "protect n1; after 10s"},
+		"the user's own value stays":          {"2/3 autoscaled n1 n2:usersOwn n3 m1/n1 m2/n2", "protect n1, protect n3, evict n3; 1 free; after 5s"},
+		"and afterwards":                      {"3/3 autoscaled n1:protected n2:usersOwn n3:protected m1/n1 m2/n2 m3/n3", "unprotect n1, unprotect n3; after 10s"},
 	}.check(t)
 }
 

@@ -9,6 +9,8 @@ type Pool struct {
 	Replicas int
 	// Deleting reports that the MachinePool is being deleted. Its replicas do not count any more.
 	Deleting bool
+	// Shrinks reports that the cluster autoscaler can remove nodes of the pool: it evicts the Pods of one, and lowers the replicas.
+	Shrinks bool
 	// List holds the providerIDs in the pool's list. Core deletes the Node object of an ID that leaves the list, so IDs stay in it
 	// until their Nodes are gone, even if a Machine has taken the Node over.
 	List []string

@@ -17,12 +17,12 @@ const podsInterval = 10 * time.Second
 // protect keeps the cluster autoscaler from choosing nodes that the portal would not remove. While more workers
 // exist than the replicas ask for, all nodes are protected: a node that stays is idle for a moment, and would be chosen too.
 // Otherwise the nodes behind a node that must not be removed, in the portal's order of removal, are protected. If the order is
-// unknown, all nodes are. The nodes of the pool are always protected: the autoscaler can remove a node only by its Machine, and
-// would evict their Pods again and again.
+// unknown, all nodes are. Of the nodes of the pool, at most the one that goes first is not protected, and only if the autoscaler can
+// remove it (Pool.Shrinks). It lowers the replicas without a word about the node that it has drained, and no Machine remembers it.
 func (p *planner) protect() {
 	from := p.firstProtected()
 	for i, n := range p.line {
-		protected := i >= from || p.Autoscaled && n.pooled
+		protected := i >= from || p.Autoscaled && n.pooled && (i > 0 || !p.Pool.Shrinks)
 		if !n.ScaleDownSetByUser && protected != n.ScaleDownDisabled {
 			n.want.ScaleDownDisabled = protected
 			n.why.add("%s", p.protectionReason())

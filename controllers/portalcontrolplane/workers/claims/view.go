@@ -45,7 +45,7 @@ type View struct {
 	Ended      time.Time
 	// Adopted reports that the cluster was taken over and never scaled by the provider. Its surplus nodes are never removed.
 	Adopted bool
-	// Autoscaled reports that the cluster autoscaler may scale a MachineDeployment of the cluster.
+	// Autoscaled reports that the cluster autoscaler may scale a MachineDeployment of the cluster, or its pool.
 	Autoscaled bool
 	Now        time.Time
 	Machines   []Machine

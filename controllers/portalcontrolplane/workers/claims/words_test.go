@@ -122,6 +122,7 @@ var (
 		"adopted":       func(v *View, _ string) { v.Adopted = true },
 		"unasked":       func(v *View, _ string) { v.Unasked = true },
 		"pool":          func(v *View, replicas string) { v.Pool = &Pool{Replicas: number(replicas)} },
+		"shrinks":       func(v *View, _ string) { v.Pool.Shrinks = true },
 		"ending":        func(v *View, _ string) { v.Pool = &Pool{Replicas: 3, Deleting: true} },
 	}
 	// onLists are those whose values are names of Nodes, as in "pool=1 lists:n1:n2".
