@@ -18,7 +18,8 @@ const podsInterval = 10 * time.Second
 // exist than the replicas ask for, all nodes are protected: a node that stays is idle for a moment, and would be chosen too.
 // Otherwise the nodes behind a node that must not be removed, in the portal's order of removal, are protected. If the order is
 // unknown, all nodes are. Of the nodes of the pool, at most the one that goes first is not protected, and only if the autoscaler can
-// remove it (Pool.Shrinks). It lowers the replicas without a word about the node that it has drained, and no Machine remembers it.
+// remove it (Pool.Shrinks). The autoscaler lowers the replicas without a word about the node that it has drained. So this has to be the one
+// that goes.
 func (p *planner) protect() {
 	from := p.firstProtected()
 	for i, n := range p.line {
