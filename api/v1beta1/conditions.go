@@ -226,7 +226,7 @@ const (
 	EventNodeDrainStarted = "NodeDrainStarted"
 	// EventNodeDrainBlocked: Pods that cannot be evicted hold the drain of a worker node.
 	EventNodeDrainBlocked = "NodeDrainBlocked"
-	// EventNodeDrainEnded: a worker node is drained, or it stays and takes Pods again.
+	// EventNodeDrainEnded: the drain of a worker node has ended, or the node stays and takes Pods again.
 	EventNodeDrainEnded = "NodeDrainEnded"
 	// EventMachineMoved: a Machine was moved from one Node to another.
 	EventMachineMoved = "MachineMoved"

@@ -283,8 +283,8 @@ func TestScaleDownIsExplained(t *testing.T) {
 		if diff := cmp.Diff([]string{
 			"Normal NodeDrainStarted The provider drains Node ID: " + why,
 			"Normal NodeDrainStarted The provider drains Node ID: " + why,
-			"Normal NodeDrainEnded Node ID is drained: " + why,
-			"Normal NodeDrainEnded Node ID is drained: " + why,
+			"Normal NodeDrainEnded The drain of Node ID has ended: " + why,
+			"Normal NodeDrainEnded The drain of Node ID has ended: " + why,
 			"Normal OperationStarted The portal accepted the scale from 5 to 3 workers (job ID). Reason: " + sent,
 			"Normal OperationSucceeded Scaled from 5 to 3 workers",
 		}, plain(f.events())); diff != "" {
@@ -293,8 +293,8 @@ func TestScaleDownIsExplained(t *testing.T) {
 		if diff := cmp.Diff([]string{
 			`"Began to drain the Node" "Machine"="" "Node"="ID" "why"="` + why + `"`,
 			`"Began to drain the Node" "Machine"="" "Node"="ID" "why"="` + why + `"`,
-			`"Recorded that the Node is drained" "Machine"="" "Node"="ID" "why"="` + why + `"`,
-			`"Recorded that the Node is drained" "Machine"="" "Node"="ID" "why"="` + why + `"`,
+			`"Recorded that the drain has ended" "Machine"="" "Node"="ID" "why"="` + why + `"`,
+			`"Recorded that the drain has ended" "Machine"="" "Node"="ID" "why"="` + why + `"`,
 			`"Sending a request to the portal" "operation"="ID" "type"="scale" "target"="3" "portalCluster"="ID" "why"="` + sent + `"`,
 			`"The portal accepted the request" "operation"="ID" "type"="scale" "target"="3" "portalCluster"="ID" "jobID"="ID" "createdID"=""`,
 		}, plain(f.logs)); diff != "" {

@@ -31,7 +31,7 @@ func report(ctx context.Context, p *pass.Pass, w claims.Write) {
 		case claims.DrainByProvider:
 			p.EventAbout("Node", node, infrav1.EventNodeDrainStarted, "Drain", "The provider drains Node %s: %s", node, w.Why)
 		case claims.Drained:
-			p.EventAbout("Node", node, infrav1.EventNodeDrainEnded, "Drain", "Node %s is drained: %s", node, w.Why)
+			p.EventAbout("Node", node, infrav1.EventNodeDrainEnded, "Drain", "The drain of Node %s has ended: %s", node, w.Why)
 		case claims.Uncordoned:
 			p.EventAbout("Node", node, infrav1.EventNodeDrainEnded, "Drain", "Node %s takes Pods again: %s", node, w.Why)
 		case claims.ChangedNode:

@@ -49,10 +49,10 @@ func TestReport(t *testing.T) {
 		"it evicts Pods": {node(claims.DrainNode, claims.DrainState{Cordoned: true, DrainStarted: at}, claims.DrainState{Cordoned: true, DrainStarted: at}), "", ""},
 		"it has drained": {
 			node(claims.DrainNode, claims.DrainState{Cordoned: true, DrainStarted: at}, claims.DrainState{Cordoned: true, Drained: at}),
-			"Recorded that the Node is drained  n1 reason", "Normal NodeDrainEnded Node n1 is drained: reason"},
+			"Recorded that the drain has ended  n1 reason", "Normal NodeDrainEnded The drain of Node n1 has ended: reason"},
 		"core has": {
 			node(claims.WriteNode, claims.DrainState{Cordoned: true}, claims.DrainState{Cordoned: true, Drained: at}),
-			"Recorded that the Node is drained  n1 reason", "Normal NodeDrainEnded Node n1 is drained: reason"},
+			"Recorded that the drain has ended  n1 reason", "Normal NodeDrainEnded The drain of Node n1 has ended: reason"},
 		"the node stays": {
 			node(claims.WriteNode, claims.DrainState{Cordoned: true, Drained: at}, claims.DrainState{}), "Made the Node schedulable  n1 reason",
 			"Normal NodeDrainEnded Node n1 takes Pods again: reason"},

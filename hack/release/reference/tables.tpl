@@ -105,7 +105,7 @@ condition's reason and message. Other events:
 | `PortalClusterAdopted` | the object has the portal cluster of `spec.clusterID`. The message says what a deletion does |
 | `UpgradeObstacles` | the portal accepted an upgrade, and the message names [what may stop it](upgrade.md#before-an-upgrade) |
 | `NodeDrainStarted` | the drain of a Node that the portal is expected to remove begins |
-| `NodeDrainEnded` | the Node is drained. Or it stays, and takes Pods again: the message says which |
+| `NodeDrainEnded` | the drain of the Node has ended, because its Pods are gone or its time is over. Or the Node stays, and takes Pods again: the message says which |
 | `NodeDrainBlocked` | the Pods in the message cannot be evicted. [A drain blocks](troubleshooting.md#a-drain-blocks) |
 | `MachineMoved` | a Machine got another Node. The message has the reason |
 | `UnexpectedWorkersRemoved` | the portal removed other workers than expected, perhaps with their Pods. [Set the order](scale.md#which-node-goes) |

@@ -129,7 +129,7 @@ func (p *planner) releaseDrained(c *claim) {
 		return
 	case goes && c.state == stateDrained && !c.DrainSkipped && c.at.Cordoned:
 		c.at.want.DrainState = DrainState{Cordoned: true, Drained: p.Now}
-		c.at.why.add("core has drained it for Machine %s", c.Name)
+		c.at.why.add("core did it for Machine %s", c.Name)
 		p.detach(c, "core has drained its Node")
 		return
 	}

@@ -16,7 +16,7 @@ type Move string
 const (
 	DrainByCore     Move = "Let core drain the Node"
 	DrainByProvider Move = "Began to drain the Node"
-	Drained         Move = "Recorded that the Node is drained"
+	Drained         Move = "Recorded that the drain has ended"
 	Uncordoned      Move = "Made the Node schedulable"
 	ChangedNode     Move = "Moved the Machine to another Node"
 )

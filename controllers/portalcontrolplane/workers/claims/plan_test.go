@@ -313,7 +313,7 @@ func TestReasons(t *testing.T) {
 		},
 		"2/3 Random n1 n2 n3 m1/n1:deleting m2/n2 m3/n3": {"drain m1: " + three + next + "n1 next (its order is unknown)"},
 		"1/2 n1 n2:cordoned m1/n1 m2/n2:drained:ruled=a": {
-			"mark+note n2: core has drained it for Machine m2", "detach m2: core has drained its Node",
+			"mark+note n2: core did it for Machine m2", "detach m2: core has drained its Node",
 		},
 		"1/1 n1:cordoned m1/n1:draining:kept": {
 			"uncordon n1: Machine m1 is not being deleted any more", "hooks m1: it is not being deleted any more",
