@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,15 +41,20 @@ func TestFleetWithoutPortal(t *testing.T) {
 			},
 		}
 		var problem error
+		var mu sync.Mutex // of known and problem
 		handler := page.Handler(page.Options{Title: "A fleet", Every: time.Second, ReadOnly: true, Kubernetes: func(context.Context) (page.Kubernetes, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			return known, problem
 		}})
 		b := open(t, handler)
 		defer b.gone()
 		time.Sleep(2100 * time.Millisecond) // between two readings
+		mu.Lock()
 		known.Moments = append(slices.Clone(known.Moments[2:]), told(page.JobEnded, 2, "2", "failed"), told(page.Warned, 2, "", "The portal removed n2 without a drain"))
 		known.Clusters = slices.Clone(known.Clusters)
 		known.Clusters[0].Known = &page.Known{State: "Running", Version: "v1.36.3", Size: 2, Ready: 2}
+		mu.Unlock()
 		time.Sleep(4 * time.Second)
 
 		want := []string{
@@ -67,7 +73,9 @@ func TestFleetWithoutPortal(t *testing.T) {
 			t.Errorf("the history (-want +got):\n%s", diff)
 		}
 
+		mu.Lock()
 		problem = errors.New("no route")
+		mu.Unlock()
 		time.Sleep(time.Second)
 		state := snapshot(t, handler).State
 		if state.Title != "A fleet" || !strings.Contains(state.Problem, "no route") || len(state.Machines) != 1 {
