@@ -389,7 +389,7 @@ test-lives: ## Live the drawn lives of CI that make test leaves out
 test-all: test test-lives test-suites test-race ## Run all tests that need no containers, as CI does
 
 # The packages whose code runs in several goroutines. RACED=all: all tests that need no server.
-RACED := ./cloud ./cloud/emulator ./cloud/ratelimit ./controllers/shared/fair ./controllers/shared/outcome ./controllers/portalcontrolplane/access/workload ./internal/kubeserver
+RACED := ./cloud ./cloud/emulator ./cloud/emulator/page ./cloud/ratelimit ./controllers/shared/fair ./controllers/shared/outcome ./controllers/portalcontrolplane/access/workload ./internal/kubeserver
 
 # The race detector makes Go compile every dependency once more, so it is not part of make test.
 .PHONY: test-race
