@@ -16,6 +16,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // alone is set in a process that runs one test.
@@ -29,8 +32,9 @@ func TestMain(m *testing.M) {
 	if !*alone && *only == 0 && !part {
 		os.Exit(runApart())
 	}
-	runtime.GOMAXPROCS(1)   // a life is one thing after the other
-	debug.SetGCPercent(400) // it makes much garbage, and keeps little
+	ctrl.SetLogger(logr.Discard()) // controller-runtime keeps each logger that it derives until it has this one
+	runtime.GOMAXPROCS(1)          // a life is one thing after the other
+	debug.SetGCPercent(400)        // it makes much garbage, and keeps little
 	os.Exit(m.Run())
 }
 
