@@ -238,11 +238,10 @@ func (w *world) settle() {
 		return
 	}
 	w.heal()
-	for range 200 {
-		if w.quiet() {
-			break
-		}
-		w.round()
+	w.rounds(200)
+	if !w.quiet() {
+		w.deleteGone()
+		w.rounds(200)
 	}
 	scales := w.scales
 	for range 5 {
@@ -253,6 +252,16 @@ func (w *world) settle() {
 		w.fail("does not settle: desired %d, size %d, %d running nodes, %d machines", w.desired(), w.size, len(w.running()), len(w.machines))
 	}
 	w.judgeList()
+}
+
+// rounds lets all act until it is quiet, at most so many times.
+func (w *world) rounds(most int) {
+	for range most {
+		if w.quiet() {
+			return
+		}
+		w.round()
+	}
 }
 
 // rest checks that core does not wait for a portal that keeps refusing, failing or doing half of the work: no Machine is left in
@@ -302,6 +311,20 @@ func (w *world) heal() {
 	for _, n := range append(w.running(), w.away...) {
 		n.Ready = true
 	}
+}
+
+// deleteGone is a user who finds that the instance of a Node that is not Ready is gone, and deletes the Node (docs/workers.md). While the size
+// is uncertain, a roll-out with a surge waits for the Machine that holds such a Node.
+func (w *world) deleteGone() {
+	w.nodes = filter(w.nodes, func(n *kubeNode) bool { return n.running || n.Ready || !w.uncertain || !w.surges(n) })
+}
+
+// surges reports whether a Machine of a roll-out that has one more than its replicas holds the node.
+func (w *world) surges(n *kubeNode) bool {
+	return slices.ContainsFunc(w.machines, func(m *model) bool {
+		all := filter(w.machines, func(other *model) bool { return other.deployment == m.deployment && !other.Deleting })
+		return m.Claim.UID == n.UID && len(all) > m.deployment.replicas
+	})
 }
 
 func (w *world) dump() {
