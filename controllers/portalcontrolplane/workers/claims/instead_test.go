@@ -55,6 +55,12 @@ func TestBatch(t *testing.T) {
 		"a batch before it goes whole, and of the rest one, which is a guess": {
 			"2/6 n1:old:gone n2:old n3:old n4:made:gone n5:made:gone n6:made:gone m2/n2 m3/n3", "scale 3; drained n1 n4 n5 n6",
 		},
+		"no object asks for workers, and the third is not drained: the portal may choose it, so all stay": {
+			"0/5 unasked n1:old n2:old n3:made n4:made:gone n5:made:gone", "uncordon n4, uncordon n5; 3 free; drained n4 n5",
+		},
+		"no object asks for workers, and all of the batch are drained: they go": {
+			"0/5 unasked n1:old n2:old n3:made:gone n4:made:gone n5:made:gone", "scale 2; 2 free; drained n3 n4 n5",
+		},
 	}.check(t)
 	if !Decide(see("4/5 n1:old n2:old n3:made n4:made n5:made m1/n1 m2/n2 m3/n3 m4/n4")).NeedsPositions {
 		t.Error("the list of instances may tell the three apart, and is not read")

@@ -150,7 +150,7 @@ func (p *planner) noteBatches() {
 	}
 }
 
-// unaskedStay returns how many workers stay if no object asks for any: all but the drained ones that the portal removes first.
+// unaskedStay returns how many workers stay if no object asks for any: all but the drained ones that the portal removes before any other.
 func (p *planner) unaskedStay() int {
 	drained := slices.IndexFunc(p.line, func(n *worker) bool { return !n.drained() })
 	switch {
@@ -158,6 +158,9 @@ func (p *planner) unaskedStay() int {
 		return 0
 	case p.Order == removal.Random:
 		return len(p.line)
+	}
+	for drained > 0 && p.alike(p.line[drained-1], p.line[drained]) {
+		drained--
 	}
 	return len(p.line) - drained
 }

@@ -15,8 +15,8 @@ type View struct {
 	ClusterID string
 	// Desired is the number of workers that the replicas of all MachineDeployments and of the pool ask for.
 	Desired int
-	// Unasked reports that no object asks for workers. Then drained nodes are removed, as far as the portal would take them first,
-	// and all others stay. Desired is how many stay at least.
+	// Unasked reports that no object asks for workers. Then drained nodes are removed, as far as the portal takes them before any
+	// other, and all others stay. Desired is how many stay at least.
 	Unasked bool
 	// Size is the number of workers that the portal last accepted, or negative if it never accepted one. SizeUncertain reports
 	// that a request failed half way, its answer was lost, or the cluster was scaled outside of the provider. The portal then
