@@ -167,15 +167,16 @@ func (p *planner) unaskedStay() int {
 
 // present drops Nodes whose machine appears to be gone. Without a cloud controller, a Node object outlives its machine. If the
 // portal is at rest and there are N more Nodes than the size, and no more than N are not Ready, these are gone. If more are not
-// Ready, those of them without a Machine are gone. If these are still too many, all Nodes count. If the size is uncertain, Nodes
-// are gone that have no Machine and have not been Ready for long. They count for longer if they may still have to be removed:
-// unless more workers are desired than are Ready, or they were gone before the last scale.
+// Ready, those of them are gone that have no Machine, and are drained or have not been Ready for long: if one of these still runs, it has no Pods.
+// If all that is left are still too many, all Nodes count. If the size is uncertain, Nodes are gone that have no Machine and have not been Ready
+// for long. They count for longer if they may still have to be removed: unless more workers are desired than are Ready, or they were gone before
+// the last scale.
 func (p *planner) present() []Node {
 	held := map[string]bool{}
 	for _, m := range p.Machines {
 		held[m.Claim.UID] = held[m.Claim.UID] || !IsReleased(m.Claim.ProviderID)
 	}
-	plausible := keep(p.Nodes, func(n Node) bool { return n.Ready || held[n.UID] })
+	plausible := keep(p.Nodes, func(n Node) bool { return n.Ready || held[n.UID] || !n.drained() && !p.isLost(n) })
 	excess := len(p.Nodes) - p.Size
 	switch {
 	case p.SizeUncertain:

@@ -108,9 +108,10 @@ func TestAskAgain(t *testing.T) {
 // TestPresent checks which nodes' machines appear to exist, which are known to, and how many workers the portal appears to run.
 func TestPresent(t *testing.T) {
 	tests := rules{
-		"one too many, and two are not Ready: the one that no Machine holds": {"0/1 n1:notReady n2:notReady m2/n2", "n2; n2; 1"},
+		"one too many, and two are not Ready: the one that no Machine holds": {"0/1 n1:lost n2:notReady m2/n2", "n2; n2; 1"},
+		"it may have Pods, as it was Ready a short time ago":                 {"0/1 n1:notReady n2:notReady m2/n2", "n1 n2; n1 n2; 1"},
 		"a Machine that was released holds none": {
-			"0/2 n1:notReady n2:notReady n3:notReady m1/n1 m2/n2:detached m3/n3", "n1 n3; n1 n3; 2",
+			"0/2 n1:notReady n2:lost n3:notReady m1/n1 m2/n2:detached m3/n3", "n1 n3; n1 n3; 2",
 		},
 		"uncertain: not Ready for five minutes, and more are desired than are Ready": {"1/1 uncertain n3:lost", "; ; 0"},
 		"uncertain: it may still have to go":                                         {"0/1 uncertain n3:lost", "n3; n3; 1"},
