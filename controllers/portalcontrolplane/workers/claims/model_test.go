@@ -55,7 +55,7 @@ type world struct {
 	pause     time.Duration
 
 	differs    time.Time // since when the nodes differ from the size
-	present    string    // these nodes
+	drift      string    // what differs
 	seen       View      // in the last pass
 	plan       Plan
 	looked     *View // for a pass that has started to read
@@ -267,15 +267,17 @@ func (w *world) pass(writes int) {
 
 // drifts reports whether the nodes have differed from the recorded size for long enough to be counted.
 func (w *world) drifts(p *pass) bool {
-	present := ""
-	for _, n := range p.Present {
-		present += n.UID
+	drift := ""
+	if p.view.Activity == Idle && w.operation == Idle && w.recorded >= 0 && !w.uncertain && p.Counted != w.recorded {
+		drift = fmt.Sprint(p.Counted)
+		for _, n := range p.Present {
+			drift += " " + n.UID
+		}
 	}
-	if p.view.Activity != Idle || w.operation != Idle || w.recorded < 0 || p.Counted == w.recorded || present != w.present {
-		w.present, w.differs = present, w.clock
-		return false
+	if drift != w.drift {
+		w.drift, w.differs = drift, w.clock
 	}
-	return w.clock.Sub(w.differs) >= 2*time.Minute
+	return drift != "" && w.clock.Sub(w.differs) >= 2*time.Minute
 }
 
 // pass is a pass that has started.
