@@ -239,8 +239,7 @@ func (w *world) settle() {
 	}
 	w.heal()
 	w.rounds(200)
-	if !w.quiet() {
-		w.deleteGone()
+	if !w.quiet() && w.deleteGone() {
 		w.rounds(200)
 	}
 	scales := w.scales
@@ -314,9 +313,11 @@ func (w *world) heal() {
 }
 
 // deleteGone is a user who finds that the instance of a Node that is not Ready is gone, and deletes the Node (docs/workers.md). While the size
-// is uncertain, a roll-out with a surge waits for the Machine that holds such a Node.
-func (w *world) deleteGone() {
+// is uncertain, a roll-out with a surge waits for the Machine that holds such a Node. It reports whether there was one.
+func (w *world) deleteGone() bool {
+	before := len(w.nodes)
 	w.nodes = filter(w.nodes, func(n *kubeNode) bool { return n.running || n.Ready || !w.uncertain || !w.surges(n) })
+	return len(w.nodes) < before
 }
 
 // surges reports whether a Machine of a roll-out that has one more than its replicas holds the node.

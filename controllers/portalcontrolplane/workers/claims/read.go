@@ -168,7 +168,7 @@ func (p *planner) unaskedStay() int {
 // present drops Nodes whose machine appears to be gone. Without a cloud controller, a Node object outlives its machine. If the
 // portal is at rest and there are N more Nodes than the size, and no more than N are not Ready, these are gone. If more are not
 // Ready, those of them are gone that have no Machine, and are drained or have not been Ready for long: if one of these still runs, it has no Pods.
-// If all that is left are still too many, all Nodes count. If the size is uncertain, Nodes are gone that have no Machine and have not been Ready
+// If these are still more than N, all Nodes count. If the size is uncertain, Nodes are gone that have no Machine and have not been Ready
 // for long. They count for longer if they may still have to be removed: unless more workers are desired than are Ready, or they were gone before
 // the last scale.
 func (p *planner) present() []Node {
@@ -176,7 +176,6 @@ func (p *planner) present() []Node {
 	for _, m := range p.Machines {
 		held[m.Claim.UID] = held[m.Claim.UID] || !IsReleased(m.Claim.ProviderID)
 	}
-	plausible := keep(p.Nodes, func(n Node) bool { return n.Ready || held[n.UID] || !n.drained() && !p.isLost(n) })
 	excess := len(p.Nodes) - p.Size
 	switch {
 	case p.SizeUncertain:
@@ -185,10 +184,12 @@ func (p *planner) present() []Node {
 		return p.Nodes
 	case len(p.Nodes)-p.readyCount() <= excess:
 		return keep(p.Nodes, func(n Node) bool { return n.Ready })
-	case len(p.Nodes)-len(plausible) <= excess:
-		return plausible
 	}
-	return p.Nodes
+	plausible := keep(p.Nodes, func(n Node) bool { return n.Ready || held[n.UID] || !n.drained() && !p.isLost(n) })
+	if len(p.Nodes)-len(plausible) > excess {
+		return p.Nodes
+	}
+	return plausible
 }
 
 // mayExist reports whether the machine of a Node that no Machine holds may exist, while the size is uncertain.
