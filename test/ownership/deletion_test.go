@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
@@ -20,8 +21,8 @@ func deletions() []row {
 			// Kubernetes deletes one kind after the other. On a busy machine, the MachineDeployment goes seconds before the Cluster.
 			may: scaleRequest,
 		}, {
-			event: "`kubectl delete portalbootstrapconfig`", sees: []sight{available},
-			happens: func(s *story) { s.delete(s.backup().only("PortalBootstrapConfig")[0]) },
+			event:   "`kubectl delete portalbootstrapconfig` of a Machine, for which core then waits. A person creates it again",
+			happens: (*story).replaceBootstrapConfig, sees: []sight{available},
 		}, {
 			event: "`kubectl delete namespace` of a protected Cluster",
 			with: func(s *story) {
@@ -35,6 +36,15 @@ func deletions() []row {
 			sees: []sight{deleting},
 		},
 	}
+}
+
+// replaceBootstrapConfig deletes the PortalBootstrapConfig of a Machine. With a new one, the Machine and its Node remain.
+func (s *story) replaceBootstrapConfig() {
+	s.Helper()
+	configs := s.backup().only("PortalBootstrapConfig")
+	s.delete(configs[0])
+	s.Eventually(s.Condition(s.Cluster, clusterv1.ClusterAvailableCondition)).Should(HavePrefix("False"))
+	s.Create(&infrav1.PortalBootstrapConfig{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: configs[0].GetName()}})
 }
 
 func (s *story) deleteNamespace() {

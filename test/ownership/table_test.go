@@ -54,7 +54,8 @@ var (
 // quiet is how long the provider must send no further requests at the end of a row. The garbage collector acts within seconds.
 const quiet = 10 * time.Second
 
-// page is the file with the lines of the table, in any order. -write writes them as they are after unhurried.
+// page is the file with the lines of the table, in any order. -write writes them as they are after unhurried, which is also the longest time until
+// a line that was disturbed during quiet is true again.
 const (
 	page      = "../../docs/development/ownership.md"
 	unhurried = 2 * time.Minute
@@ -120,6 +121,9 @@ func (r row) play(s *story) {
 		r.after(s)
 	}
 	s.Consistently(s.requests, quiet, time.Second).Should(Equal(asked), "requests")
+	if r.after == nil {
+		s.Eventually(func() string { return r.line(s) }, unhurried).Should(Equal(r.wanted(s)), "what is left in the end")
+	}
 	s.Expect(s.PortalClusters()).To(Or(BeEmpty(), ConsistOf(HaveField("ID", s.id))), "portal clusters")
 }
 

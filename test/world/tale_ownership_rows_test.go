@@ -145,7 +145,10 @@ func deletions() []row {
 		},
 		{event: "`kubectl delete machineset`", happens: first("MachineSet"), sees: []sight{available}, after: settles},
 		{event: "`kubectl delete machine`", happens: first("Machine"), sees: []sight{available}, after: settles},
-		{event: "`kubectl delete portalmachine`", happens: first("PortalMachine"), sees: []sight{provisioned}},
+		{
+			event:   "`kubectl delete portalmachine`. Its Machine stays, and a person deletes it",
+			happens: func(s *rowTale) { first("PortalMachine")(s); s.replaceMachine() }, sees: []sight{provisioned, available},
+		},
 		{event: "`kubectl delete portalmachinetemplate`", happens: first("PortalMachineTemplate"), sees: []sight{available}},
 		{
 			event: "`kubectl delete secret` of the kubeconfig", sees: []sight{available}, after: (*rowTale).secretHasOwner,
@@ -156,6 +159,17 @@ func deletions() []row {
 			after:   func(s *rowTale) { read(s.World, &corev1.Secret{ObjectMeta: named("identity")}) },
 		},
 	}
+}
+
+// replaceMachine deletes the Machine without a PortalMachine. The next Machine gets the Node.
+func (s *rowTale) replaceMachine() {
+	for _, m := range s.Machines() {
+		key := client.ObjectKey{Namespace: namespace, Name: m.Spec.InfrastructureRef.Name}
+		if apierrors.IsNotFound(s.client.Get(context.Background(), key, &infrav1.PortalMachine{})) {
+			s.Delete(m)
+		}
+	}
+	s.Settle(2)
 }
 
 // changes end a manager, or change what users should not change.
