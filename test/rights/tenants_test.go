@@ -76,7 +76,12 @@ func (l *life) page(kubeconfig string, may bool) {
 	l.Expect(command.Start()).To(Succeed())
 	if !may {
 		l.Expect(command.Wait()).NotTo(Succeed())
-		l.Expect(<-said.lines).To(And(ContainSubstring("forbidden"), ContainSubstring("portal-reader")))
+		close(said.lines) // Wait has read them all
+		all := ""
+		for line := range said.lines {
+			all += line
+		}
+		l.Expect(all).To(And(ContainSubstring("forbidden"), ContainSubstring("portal-reader")))
 		return
 	}
 	url := regexp.MustCompile(`http://127\S+`).FindString(<-said.lines)
@@ -103,7 +108,7 @@ func (l *life) page(kubeconfig string, may bool) {
 	l.Expect(command.Wait()).To(Succeed())
 }
 
-// progress passes on what a program says, line by line.
+// progress passes on what a program says: one line or several at a time.
 type progress struct{ lines chan string }
 
 func (p *progress) Write(text []byte) (int, error) {
