@@ -69,21 +69,17 @@ func (l *life) tenants() {
 // page checks that portalctl page shows the Cluster to a user who may see its objects, and says to anybody else which rights are missing.
 func (l *life) page(kubeconfig string, may bool) {
 	l.Helper()
-	said := &progress{lines: make(chan string, 100)}
 	command := exec.CommandContext(l.Context(), box.Binary("portalctl"), "page", "--kubeconfig", kubeconfig, "--namespace", watched, "--listen", "127.0.0.1:0")
-	command.Stderr = said
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
-	l.Expect(command.Start()).To(Succeed())
 	if !may {
-		l.Expect(command.Wait()).NotTo(Succeed())
-		close(said.lines) // Wait has read them all
-		all := ""
-		for line := range said.lines {
-			all += line
-		}
-		l.Expect(all).To(And(ContainSubstring("forbidden"), ContainSubstring("portal-reader")))
+		out, err := command.CombinedOutput()
+		l.Expect(err).To(HaveOccurred())
+		l.Expect(string(out)).To(And(ContainSubstring("forbidden"), ContainSubstring("portal-reader")))
 		return
 	}
+	said := &progress{lines: make(chan string, 100)}
+	command.Stderr = said
+	l.Expect(command.Start()).To(Succeed())
 	url := regexp.MustCompile(`http://127\S+`).FindString(<-said.lines)
 	l.Eventually(func() (string, error) {
 		answer, err := http.Get(url + "snapshot")
@@ -108,7 +104,7 @@ func (l *life) page(kubeconfig string, may bool) {
 	l.Expect(command.Wait()).To(Succeed())
 }
 
-// progress passes on what a program says: one line or several at a time.
+// progress passes on what a program says, line by line.
 type progress struct{ lines chan string }
 
 func (p *progress) Write(text []byte) (int, error) {
