@@ -9,8 +9,8 @@
 //
 // Rows that need no real garbage collector, admission policy, namespace controller or clusterctl are in test/world.
 //
-// A row passes if its line of docs/development/ownership.md becomes true and remains true: exactly these requests to change something, the
-// conditions, and the portal cluster that there was, or none. A new row needs a line with its event first.
+// A row passes if its line of docs/development/ownership.md becomes true, and is true seconds later: exactly these requests to change
+// something, the conditions, and the portal cluster that there was, or none. A new row needs a line with its event first.
 //
 //	go test ./test/ownership                      # all rows
 //	go test ./test/ownership -run '//restore'     # some of them, and the rows before them

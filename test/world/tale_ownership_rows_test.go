@@ -147,7 +147,7 @@ func deletions() []row {
 		{event: "`kubectl delete machine`", happens: first("Machine"), sees: []sight{available}, after: settles},
 		{
 			event:   "`kubectl delete portalmachine`. Its Machine stays, and a person deletes it",
-			happens: func(s *rowTale) { first("PortalMachine")(s); s.replaceMachine() }, sees: []sight{provisioned, available},
+			happens: (*rowTale).replaceMachine, sees: []sight{provisioned, available},
 		},
 		{event: "`kubectl delete portalmachinetemplate`", happens: first("PortalMachineTemplate"), sees: []sight{available}},
 		{
@@ -161,14 +161,12 @@ func deletions() []row {
 	}
 }
 
-// replaceMachine deletes the Machine without a PortalMachine. The next Machine gets the Node.
+// replaceMachine deletes a PortalMachine, and then its Machine, which core has lost. The next Machine gets the Node.
 func (s *rowTale) replaceMachine() {
-	for _, m := range s.Machines() {
-		key := client.ObjectKey{Namespace: namespace, Name: m.Spec.InfrastructureRef.Name}
-		if apierrors.IsNotFound(s.client.Get(context.Background(), key, &infrav1.PortalMachine{})) {
-			s.Delete(m)
-		}
-	}
+	lost := s.Machines()[0]
+	s.Delete(&infrav1.PortalMachine{ObjectMeta: named(lost.Spec.InfrastructureRef.Name)})
+	s.See(theCluster(), clusterv1.ClusterAvailableCondition, "False")
+	s.Delete(lost)
 	s.Settle(2)
 }
 
